@@ -58,7 +58,8 @@ closure  = $(shell awk -v m=$(1) '/^[0-9]/ {d=""; for(i=5;i<=NF;i++) d=d" "$$i; 
            END {need[m]=1; for(k=n;k>0;k--) if(order[k] in need){c=split(dep[order[k]],a," "); for(j=1;j<=c;j++) need[a[j]]=1} \
            for(k=n;k>0;k--) if(order[k] in need) print order[k]}' libcore/LAYERS)
 
-PROTOS   := $(shell cd proto 2>/dev/null && find . -name '*.proto' | sed 's,^\./,,' | sort)
+# versionpb holds descriptor options only; protobuf-c makes nothing usable of them.
+PROTOS   := $(shell cd proto 2>/dev/null && find . -name '*.proto' ! -name versionpb.proto | sed 's,^\./,,' | sort)
 GEN_C    := $(PROTOS:%.proto=$(GEN)/%.pb-c.c)
 GEN_H    := $(PROTOS:%.proto=$(GEN)/%.pb-c.h)
 GEN_O    := $(PROTOS:%.proto=$(B)/gen/%.pb-c.o)
