@@ -38,23 +38,31 @@ struct backend_size {
 
 struct backend {
     /* --- write side: the backend thread only --- */
+    /* Errors: E_NOMEM; others end the process. Never waits: there is one writer. */
     int (*begin)(void *arg, struct backend_tx **out, struct errmsg *em);
-    /* Keys of TABLE_KEY that only grow are appended; a put of a present key replaces. */
-    int (*put)(struct backend_tx *tx, enum table t, struct bytes key, struct bytes value, struct errmsg *em);
-    int (*del)(struct backend_tx *tx, enum table t, struct bytes key, struct errmsg *em); /* absent: 0 */
+    /* Keys of TABLE_KEY that only grow are appended; a put of a present key replaces. Both spans are copied.
+     * After any error of put() or del() the transaction takes no more: abort() it. E_NOSPACE, E_NOMEM: the same
+     * content may be tried again in a new transaction. Any other error: the process must end. */
+    int (*put)(struct backend_tx *tx, enum table t, struct bytes key, struct bytes value,
+               struct errmsg *em);
+    int (*del)(struct backend_tx *tx, enum table t, struct bytes key,
+               struct errmsg *em); /* absent: 0 */
     /* Durable when it returns 0. Always ends the transaction. E_NOSPACE: nothing changed and the same content
      * may be tried again in a new transaction. Any other error: the process must end. */
     int (*commit)(struct backend_tx *tx, struct errmsg *em);
     void (*abort)(struct backend_tx *tx);
 
     /* --- read side: any thread; a transaction and its cursors stay on one thread at a time --- */
+    /* E_BUSY: too many read transactions at once, try later; E_NOMEM. */
     int (*read_begin)(void *arg, struct backend_read **out, struct errmsg *em);
     void (*read_end)(struct backend_read *r);
     /* E_NOTFOUND when absent. `*value` is valid until read_end(). */
     int (*get)(struct backend_read *r, enum table t, struct bytes key, struct bytes *value);
+    /* Cursors are closed before read_end(). */
     int (*cursor_open)(struct backend_read *r, enum table t, struct backend_cursor **out);
     void (*cursor_close)(struct backend_cursor *c);
-    /* To the first key >= `key`, then on; E_NOTFOUND behind the last. Spans are valid until read_end(). */
+    /* To the first key >= `key` (empty: the first of all), then on; E_NOTFOUND behind the last, and again
+     * after that. next() follows a seek(). Either of `k` and `v` may be NULL. Spans are valid until read_end(). */
     int (*seek)(struct backend_cursor *c, struct bytes key, struct bytes *k, struct bytes *v);
     int (*next)(struct backend_cursor *c, struct bytes *k, struct bytes *v);
 
