@@ -20,7 +20,7 @@ int text_put_hex(struct buf *b, struct bytes s); /* lower case, two digits a byt
 int text_get_hex(struct buf *b, struct bytes text);
 
 int text_put_base64(struct buf *b, struct bytes s); /* standard alphabet, padded */
-/* Strict: padded, no line ends, unused bits zero or not as Go's StdEncoding (they are ignored). E_INVAL. */
+/* As Go's StdEncoding: padding is demanded, line ends are passed over, unused bits ignored. E_INVAL. */
 int text_get_base64(struct buf *b, struct bytes text);
 
 /* --- quoting --------------------------------------------------------------------------------------- */
