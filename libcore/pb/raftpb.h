@@ -141,6 +141,8 @@ struct pb_wal_snapshot {
     struct pb_conf_state conf_state;
 };
 
+size_t pb_wal_snapshot_size(const struct pb_wal_snapshot *s);
+uint8_t *pb_wal_snapshot_write(const struct pb_wal_snapshot *s, uint8_t *at);
 int pb_wal_snapshot_put(const struct pb_wal_snapshot *s, struct buf *out);
 /* Lists live in `arena`. Also E_NOMEM. */
 int pb_wal_snapshot_decode(struct bytes in, struct arena *arena, struct pb_wal_snapshot *out);

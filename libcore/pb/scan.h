@@ -26,6 +26,9 @@ struct pb_bounds {
 /* For requests: the largest one is some MiB on the wire, and a txn of all its ops some hundred messages. */
 extern const struct pb_bounds pb_bounds_default;
 
+/* For what must be read because it is ours already, committed entries and rows of the store: the depth only. */
+extern const struct pb_bounds pb_bounds_own;
+
 struct pb_cost {
     uint32_t depth;
     uint32_t count;

@@ -18,7 +18,7 @@
 #include "pb/scan.h"
 
 /* Gives `*out`, living in `arena` until its reset; never hand it to ..._free_unpacked(). Strings and bytes are
- * copies (strings with a terminating zero; they hold no other zero-free promise). Absent strings are "".
+ * copies, strings with a terminating zero. Absent strings are "" (proto3) or NULL (proto2).
  *
  * Owner:   borrows all.   Thread: that of the arena.
  * Errors:  those of pb_scan() with pb_bounds_default; E_NOMEM the arena is used up. */
