@@ -1,8 +1,8 @@
 /* KeyValue, Lease and AlarmMember by hand. */
 #include "pb/kv.h"
 
-#include "base/assert.h"
 #include "base/err.h"
+#include "pb/pb_int.h"
 #include "pb/wire.h"
 
 /* ---- the rules of proto3: a zero is left out ------------------------------------------------------- */
@@ -51,9 +51,7 @@ int pb_kv_put(const struct pb_kv *kv, struct buf *out)
     size_t size = pb_kv_size(kv);
     int rc = buf_reserve(out, size);
     if (rc < 0 || size == 0) return rc;
-    uint8_t *at = out->data + out->len;
-    ASSERT(pb_kv_write(kv, at) == at + size);
-    out->len += size;
+    pb__put_done(out, pb_kv_write(kv, out->data + out->len), size);
     return 0;
 }
 

@@ -1,4 +1,5 @@
-/* What scanner and unpacker must see alike: the meaning of a field on the wire for a field of a message. */
+/* What scanner and unpacker must see alike, the meaning of a field on the wire for a field of a message, and small
+ * helpers of all encoders. */
 #ifndef PB_PB_INT_H
 #define PB_PB_INT_H
 
@@ -8,6 +9,8 @@
 
 #include <protobuf-c/protobuf-c.h>
 
+#include "base/assert.h"
+#include "base/buf.h"
 #include "base/bytes.h"
 #include "pb/wire.h"
 
@@ -36,6 +39,13 @@ int pb__read_scalar(struct pb_reader *r, ProtobufCType type, uint64_t *out);
 static inline bool pb__wants_utf8(const ProtobufCFieldDescriptor *fd)
 {
     return fd->label != PROTOBUF_C_LABEL_OPTIONAL || (fd->flags & PROTOBUF_C_FIELD_FLAG_ONEOF) != 0;
+}
+
+/* Ends a put of `size` reserved bytes: the writer must have come to just behind them. */
+static inline void pb__put_done(struct buf *out, const uint8_t *end, size_t size)
+{
+    ASSERT(end == out->data + out->len + size);
+    out->len += size;
 }
 
 /* Elements that a repeated field with `count` of them has room for: 4, 8, 16, ... So a field needs no memory

@@ -1,8 +1,8 @@
 /* Entry, HardState, ConfChange, and the envelopes without lists. Those with a conf state are in raftpb_conf.c. */
 #include "pb/raftpb.h"
 
-#include "base/assert.h"
 #include "base/err.h"
+#include "pb/pb_int.h"
 #include "pb/wire.h"
 
 /* Data that is written when there is any. */
@@ -43,9 +43,7 @@ int pb_entry_put(const struct pb_entry *e, struct buf *out)
     size_t size = pb_entry_size(e);
     int rc = buf_reserve(out, size);
     if (rc < 0) return rc;
-    uint8_t *at = out->data + out->len;
-    ASSERT(pb_entry_write(e, at) == at + size);
-    out->len += size;
+    pb__put_done(out, pb_entry_write(e, out->data + out->len), size);
     return 0;
 }
 
@@ -119,9 +117,7 @@ int pb_conf_change_put(const struct pb_conf_change *cc, struct buf *out)
     size_t size = pb_conf_change_size(cc);
     int rc = buf_reserve(out, size);
     if (rc < 0) return rc;
-    uint8_t *at = out->data + out->len;
-    ASSERT(pb_conf_change_write(cc, at) == at + size);
-    out->len += size;
+    pb__put_done(out, pb_conf_change_write(cc, out->data + out->len), size);
     return 0;
 }
 
@@ -160,9 +156,7 @@ int pb_snap_file_put(const struct pb_snap_file *f, struct buf *out)
     size_t size = pb_snap_file_size(f);
     int rc = buf_reserve(out, size);
     if (rc < 0) return rc;
-    uint8_t *at = out->data + out->len;
-    ASSERT(pb_snap_file_write(f, at) == at + size);
-    out->len += size;
+    pb__put_done(out, pb_snap_file_write(f, out->data + out->len), size);
     return 0;
 }
 
@@ -206,9 +200,7 @@ int pb_wal_record_put(const struct pb_wal_record *r, struct buf *out)
     size_t size = pb_wal_record_size(r);
     int rc = buf_reserve(out, size);
     if (rc < 0) return rc;
-    uint8_t *at = out->data + out->len;
-    ASSERT(pb_wal_record_write(r, at) == at + size);
-    out->len += size;
+    pb__put_done(out, pb_wal_record_write(r, out->data + out->len), size);
     return 0;
 }
 

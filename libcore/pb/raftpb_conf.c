@@ -1,6 +1,7 @@
 /* ConfState and the messages around it: Snapshot, and the snapshot record of a WAL. */
 #include "base/assert.h"
 #include "base/err.h"
+#include "pb/pb_int.h"
 #include "pb/raftpb.h"
 #include "pb/wire.h"
 
@@ -43,9 +44,7 @@ int pb_conf_state_put(const struct pb_conf_state *cs, struct buf *out)
     size_t size = pb_conf_state_size(cs);
     int rc = buf_reserve(out, size);
     if (rc < 0 || size == 0) return rc;
-    uint8_t *at = out->data + out->len;
-    ASSERT(pb_conf_state_write(cs, at) == at + size);
-    out->len += size;
+    pb__put_done(out, pb_conf_state_write(cs, out->data + out->len), size);
     return 0;
 }
 
@@ -139,9 +138,7 @@ int pb_snapshot_put(const struct pb_snapshot *s, struct buf *out)
     size_t size = pb_snapshot_size(s);
     int rc = buf_reserve(out, size);
     if (rc < 0) return rc;
-    uint8_t *at = out->data + out->len;
-    ASSERT(pb_snapshot_write(s, at) == at + size);
-    out->len += size;
+    pb__put_done(out, pb_snapshot_write(s, out->data + out->len), size);
     return 0;
 }
 
@@ -200,9 +197,7 @@ int pb_wal_snapshot_put(const struct pb_wal_snapshot *s, struct buf *out)
     size_t size = pb_wal_snapshot_size(s);
     int rc = buf_reserve(out, size);
     if (rc < 0) return rc;
-    uint8_t *at = out->data + out->len;
-    ASSERT(pb_wal_snapshot_write(s, at) == at + size);
-    out->len += size;
+    pb__put_done(out, pb_wal_snapshot_write(s, out->data + out->len), size);
     return 0;
 }
 

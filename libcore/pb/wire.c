@@ -5,6 +5,7 @@
 #include "base/endian.h"
 #include "base/err.h"
 #include "base/limits.h"
+#include "pb/pb_int.h"
 
 /* ---- reading ------------------------------------------------------------------------------------ */
 
@@ -198,7 +199,6 @@ int pb_put_bytes(struct buf *out, uint32_t number, struct bytes s)
     size_t size = pb_len_size(number, s.len);
     int rc = buf_reserve(out, size);
     if (rc < 0) return rc;
-    (void)pb_write_bytes(out->data + out->len, number, s);
-    out->len += size;
+    pb__put_done(out, pb_write_bytes(out->data + out->len, number, s), size);
     return 0;
 }
