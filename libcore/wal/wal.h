@@ -87,7 +87,8 @@ int wal_open_repair(const struct wal_opts *o, const char *dir, struct wal_snapsh
 int wal_append(struct wal *w, const struct wal_record *rec, size_t n, struct errmsg *em);
 
 /* What one raft batch persists: the entries in order, then `state` when it is not empty (NULL: none). Cuts the
- * segment when it is full (which also makes everything before durable).
+ * segment when it is full, which also makes everything before durable; without space for the next one the cut is put
+ * off and the segment grows.
  *
  * Owner:   borrows all for the call.   Errors: as wal_append(), and those of wal_prepare_next(). */
 int wal_save(struct wal *w, const struct raft_hard_state *state, const struct raft_entry *entries,

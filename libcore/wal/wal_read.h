@@ -11,7 +11,9 @@
  *   E_WAL_SEQUENCE            a segment in the middle is missing
  *   E_CORRUPT                 a record that is whole but does not parse, or of unknown type
  *   E_TOOBIG                  a record over WAL_RECORD_BYTES_MAX, or more entries than the options allow
- * and what the disk and the allocator say. The message names file and offset. */
+ * and what the disk and the allocator say. The message names file and offset.
+ *
+ * What the records hold is read with pb/raftpb.h. */
 #ifndef WAL_WAL_READ_H
 #define WAL_WAL_READ_H
 
@@ -96,23 +98,5 @@ int wal_verify(const struct wal_opts *o, const char *dir, struct wal_snapshot st
 int wal_snapshots(const struct wal_opts *o, const char *dir, struct wal_snapshot **out, size_t *n,
                   struct errmsg *em);
 void wal_snapshots_free(const struct wal_opts *o, struct wal_snapshot *list, size_t n);
-
-/* ---- codecs of what records hold; spans borrow from `data` ---- */
-
-struct wal_metadata {
-    uint64_t node_id;
-    uint64_t cluster_id;
-};
-
-/* Bytes that wal_metadata_encode() writes at most. */
-enum { WAL_METADATA_BYTES_MAX = 22 };
-
-size_t wal_metadata_encode(struct wal_metadata m, uint8_t out[WAL_METADATA_BYTES_MAX]);
-int wal_metadata_decode(struct bytes data, struct wal_metadata *out); /* E_CORRUPT */
-/* Index and term of a snapshot record; `conf` (may be NULL) is the encoded ConfState, empty when absent. */
-int wal_snapshot_decode(struct bytes data, struct wal_snapshot *out, struct bytes *conf);
-/* `entry->data` is not set; the bytes are in `*payload`. */
-int wal_entry_decode(struct bytes data, struct raft_entry *entry, struct bytes *payload);
-int wal_state_decode(struct bytes data, struct raft_hard_state *out);
 
 #endif
