@@ -112,7 +112,7 @@ $(B)/test/unit/$(1)/%: $(B)/test/unit/$(1)/%.o $(TESTLIB_O) $(foreach m,$(call c
 	@$(CC) $(LDFLAGS_ALL) -o $$@ $$< $(TESTLIB_O) -Wl,--start-group $(foreach m,$(call closure,$(1)),$(B)/lib/$(m).a) -Wl,--end-group $(PKG_LIBS) $(TEST_LIBS)
 endef
 $(foreach m,$(MODULES),$(if $(wildcard test/unit/$(m)/test_*.c),$(eval $(call unit_rule,$(m)))))
-$(UNIT_C:%.c=$(B)/%.o): CFLAGS += -Itest/lib
+$(UNIT_C:%.c=$(B)/%.o): CFLAGS_ALL += -Itest/lib
 
 # ---- tests --------------------------------------------------------------------------------------
 # `make unit` runs all, `make unit M=wal` those of one module.
