@@ -1,17 +1,22 @@
-/* The answer to one applied request: names of rows, not rows.
+/* The answer to one request: names of rows, not rows.
  *
- * A result says what happened and which rows the answer shows, by their revisions; a pin keeps those rows until the
- * result is freed. So the apply actor copies nothing, and the thread that writes the answer reads the rows:
+ * A result says what happened and which rows the answer shows; views pin those rows until the result is freed. So the
+ * apply actor copies nothing, and the thread that writes the answer reads the rows:
  *
- *      struct apply_result *r = ...;                          (from struct apply_output, ours now)
+ *      struct apply_result *r = ...;                        (from struct apply_output or apply_read_take(); ours now)
+ *      if (r->error != 0) answer that error;
  *      for (size_t i = 0; i < r->op_count; i++) {
- *          const struct apply_op *op = &r->ops[i];            (pre-order: a txn's own ops follow it)
- *          for (size_t k = 0; k < op->row_count; k++)
- *              mvcc_view_row(view, r->rows[op->row_first + k], &row) ... encode ...
+ *          struct apply_op *op = &r->ops[i];                (pre-order: the ops of a txn follow it)
+ *          for (size_t k = 0; k < op->row_count; k++) {
+ *              struct bytes kv;                             (an encoded KeyValue: goes into the answer as it is,
+ *              mvcc_view_kv(op->view, &op->rows[k], &kv, &em);     with keys_only through mvcc_kv_strip())
+ *          }
  *      }
  *      apply_result_free(r);
  *
- * A put without prev_kv is one block of memory and no rows. A result has one owner at a time, who may be any thread. */
+ * To wait for a socket in between: mvcc_view_suspend(op->view), later mvcc_view_resume(). Rows are final: filtered,
+ * sorted and cut as the request says. A put without prev_kv is one block of memory and no view. A result has
+ * one owner at a time, who may be any thread. */
 #ifndef APPLY_RESULT_H
 #define APPLY_RESULT_H
 
@@ -20,15 +25,10 @@
 #include <stdint.h>
 
 #include "base/alloc.h"
+#include "mvcc/view.h"
 #include "pb/kv.h"
 
 struct membership;
-
-/* A row by its revision; main 0: none. */
-struct apply_row {
-    int64_t main;
-    int64_t sub;
-};
 
 enum apply_op_kind {
     APPLY_OP_NONE, /* an op without a oneof in an old log: an empty ResponseOp */
@@ -42,54 +42,48 @@ enum apply_op_kind {
     APPLY_OP_LEASE_CHECKPOINT,
     APPLY_OP_ALARM,
     APPLY_OP_CONF_CHANGE,
-    APPLY_OP_OTHER /* cluster version, attributes, downgrade info: no answer but done */
+    APPLY_OP_OTHER /* cluster version, attributes, downgrade info: done, nothing to show */
 };
 
-/* How a range's rows become the answer's (rows come in key order, unfiltered, when they must be sorted or filtered:
- * apply/range.h does that once their contents are read). */
-struct apply_range_opts {
-    int64_t limit;
-    int64_t min_mod, max_mod, min_create, max_create; /* 0: off */
-    uint8_t sort_order;
-    uint8_t sort_target;
-    bool keys_only;
-    bool count_only;
-};
-
+/* What one op has to show. Of the top level it is ops[0]. */
 struct apply_op {
     enum apply_op_kind kind;
-    bool succeeded;   /* TXN */
-    bool more;        /* RANGE without sort and filters: the limit cut rows off */
-    int64_t revision; /* of this op's header; 0 in a nested TXN, whose header is empty */
+    bool succeeded;  /* TXN */
+    bool more;       /* RANGE: the limit cut rows off */
+    bool keys_only;  /* RANGE: without values, and without leases too unless keep_lease */
+    bool keep_lease; /* (sorted by value) */
+    bool view_owned; /* private */
     int64_t
-        count; /* RANGE: keys in the range; DELETE_RANGE: deleted; TXN: ops of it that follow, deeper ones included */
-    size_t row_first; /* rows of a RANGE, prev_kv of a PUT (0 or 1), prev_kvs of a DELETE_RANGE */
+        revision;    /* of this op's header; 0 in a nested TXN, whose header is present but empty */
+    int64_t count;   /* RANGE: keys in the range; DELETE_RANGE: deleted keys */
+    size_t op_count; /* TXN: ops that follow and are inside it, deeper ones included */
+    struct mvcc_view *view;      /* NULL without rows */
+    const struct mvcc_row *rows; /* RANGE: kvs; DELETE_RANGE: prev_kvs; PUT: prev_kv, none or one */
     size_t row_count;
-    struct apply_range_opts range; /* RANGE */
-    int64_t lease_id;              /* LEASE_GRANT */
-    int64_t ttl_s;                 /* LEASE_GRANT */
+    size_t rows_cap;     /* private: 0 when `rows` is `one` */
+    struct mvcc_row one; /* private */
+    int64_t lease_id;    /* LEASE_GRANT */
+    int64_t ttl_s;       /* LEASE_GRANT: as granted */
 };
 
 struct apply_result {
     uint64_t request_id;
-    uint64_t index;   /* of its entry */
-    int error;        /* 0 or the E_... to answer with; the ops are then not to be shown */
-    int64_t revision; /* of the store when the entry was done: the top header */
+    int error;        /* 0, or the E_... to answer with; there are no ops then */
+    int64_t revision; /* of the store behind the request: for the top header */
 
-    size_t op_count; /* at least 1 when error is 0 */
     struct apply_op *ops;
-    struct apply_op op_inline; /* where `ops` of a single op points */
-    size_t row_count;
-    struct apply_row *rows;
+    size_t op_count;           /* at least 1 without error */
+    struct apply_op op_inline; /* where `ops` points when there is one */
 
-    size_t alarm_count; /* ALARM */
-    struct pb_alarm *alarms;
-    struct membership *members; /* CONF_CHANGE: the list to answer with; a reference */
+    struct pb_alarm *alarms; /* ALARM */
+    size_t alarm_count;
+    struct membership
+        *members; /* CONF_CHANGE: the list to answer with, a reference of the result */
 
     /* private */
     const struct alloc *alloc;
-    size_t rows_cap;
-    void *pin;
+    struct mvcc_view view; /* of the newest revision; ops share it */
+    bool view_open;
 };
 
 /* Any thread. NULL is allowed. */
