@@ -93,7 +93,7 @@ struct simdisk *simdisk_crash(struct simdisk *d, size_t prefix, enum simdisk_los
 /* Gives a copy of the present state (all of it durable, no trace, no locks). */
 struct simdisk *simdisk_copy(struct simdisk *d);
 
-/* --- shortcuts for tests (they fail the running test when they do not succeed; none enters the trace) ----- */
+/* --- shortcuts for tests (they say why and abort when they do not succeed; none enters the trace) ------- */
 
 /* Puts a file with this content in place, replacing one; folders on the way are made. Durable at once. */
 void simdisk_put_file(struct simdisk *d, const char *path, struct bytes content);
