@@ -126,6 +126,8 @@ uint64_t grpc_conn_tick(struct grpc_conn *c, uint64_t now_ns);
 
 /* Whether a pull would give bytes. */
 bool grpc_conn_want_write(const struct grpc_conn *c);
+/* False while the client does not take what we answer: it must not be read from then. */
+bool grpc_conn_want_read(const struct grpc_conn *c);
 /* Whether the socket is to be closed once all that pull gives has been sent. */
 bool grpc_conn_done(const struct grpc_conn *c);
 
