@@ -9,8 +9,8 @@
  * does not starve a loop. Before it leaves the actor idle it clears the flag and looks at the queue once more: an
  * input whose poster saw the flag still set, just before it was cleared, is found by that look.
  *
- * The steps on shared memory are in actor_core.h, written over a set of operations, so that the test which steps through
- * every interleaving runs the same lines as the server. */
+ * The protocol is a machine of single atomic steps in actor_core.h; the test that walks through every interleaving of
+ * several posters calls the very same step function as the server. */
 #ifndef OS_ACTOR_H
 #define OS_ACTOR_H
 
@@ -44,7 +44,8 @@ enum { ACTOR_RUN_INPUTS_MAX = 256, ACTOR_RUN_NS_MAX = 200 * 1000 };
 
 struct actor {
     struct mpsc queue;
-    atomic_uint busy; /* 1: someone runs it, or its continuation is posted */
+    atomic_bool busy;        /* someone runs it, or its continuation is posted */
+    struct mpsc_link *batch; /* taken from the queue, not yet handled; of whoever set `busy` */
     struct task continuation;
     struct actor_opts opts;
 };

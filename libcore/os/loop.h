@@ -32,11 +32,11 @@ void loop_run_once(struct loop *l);
 /* Makes loop_run() return after the present round. Any thread. */
 void loop_stop(struct loop *l);
 
-/* The loop's time at the start of this round, CLOCK_MONOTONIC. Cheaper than a clock, at most one round old. */
+/* The loop's time at the start of this round: CLOCK_MONOTONIC, in steps of a millisecond. */
 uint64_t loop_now_ns(const struct loop *l);
 
-/* The loop whose loop_run() this thread is in, else NULL. */
-struct loop *loop_current(void);
+/* Whether the calling thread is in this loop's loop_run(). */
+bool loop_is_current(const struct loop *l);
 
 /* --- tasks ------------------------------------------------------------------------------------ */
 
@@ -55,7 +55,8 @@ enum loop_event { LOOP_READABLE = 1, LOOP_WRITABLE = 2, LOOP_HANGUP = 4 };
 
 struct loop_watch;
 
-/* `events` is a set of enum loop_event; with an error on the socket all that were asked for are set. */
+/* `events` is a set of enum loop_event. With an error on the socket all that were asked for are set, so that the next read or
+ * write meets it; the watch then asks for nothing until it is set again. */
 typedef void (*loop_watch_fn)(void *arg, unsigned events);
 
 /* Prepares a watch over a non-blocking socket or pipe; it asks for nothing yet. Gives a watch, loop_watch_close()

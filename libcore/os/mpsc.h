@@ -1,35 +1,33 @@
-/* An intrusive queue with many producers and one consumer (Vyukov): a push is one exchange and one store, wait-free;
- * nothing is allocated.
+/* An intrusive queue of many producers and one consumer who always takes all there is.
  *
- * A push that was overtaken between its two steps hides the links behind it for that moment: a pop then says
- * MPSC_BUSY, and the consumer comes again, because that producer will signal after its push. */
+ * It is one atomic pointer to the newest link. A push is complete with one compare-and-swap, so there is no moment in
+ * which a link is in the queue but cannot be reached, and the consumer never waits for a producer. (Vyukov's queue, which
+ * pops singly, has such a moment.) Taking all at once makes the reuse of links harmless. Nothing is allocated. */
 #ifndef OS_MPSC_H
 #define OS_MPSC_H
 
 #include <stdatomic.h>
 #include <stdbool.h>
+#include <stddef.h>
 
 struct mpsc_link {
-    _Atomic(struct mpsc_link *) next;
+    struct mpsc_link *next; /* older in the queue; newer in a taken chain */
 };
 
 struct mpsc {
-    _Atomic(struct mpsc_link *) newest; /* producers exchange it */
-    struct mpsc_link *oldest;           /* the consumer's */
-    struct mpsc_link stub;
+    _Atomic(struct mpsc_link *) newest;
 };
-
-enum mpsc_pop { MPSC_EMPTY, MPSC_GOT, MPSC_BUSY };
 
 void mpsc_init(struct mpsc *q);
 
-/* Any thread. `link` is the queue's until it is popped. */
-void mpsc_push(struct mpsc *q, struct mpsc_link *link);
+/* Puts `link` in; it is the queue's until it is taken. True when the queue was empty, that is when the consumer may have to
+ * be woken. Any thread; sequentially consistent. */
+bool mpsc_push(struct mpsc *q, struct mpsc_link *link);
 
-/* One consumer at a time. */
-enum mpsc_pop mpsc_pop(struct mpsc *q, struct mpsc_link **out);
+/* Takes all: the oldest link, from which `next` leads to newer ones and at last to NULL. One consumer at a time. */
+struct mpsc_link *mpsc_take(struct mpsc *q);
 
-/* False while anything was pushed and not yet popped. One consumer at a time. */
+/* Any thread; sequentially consistent. */
 bool mpsc_empty(struct mpsc *q);
 
 #endif
