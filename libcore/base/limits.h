@@ -17,5 +17,10 @@
 #define APPLY_BACKLOG_LEASE_REVOKE_MAX 10000
 /* One run of applied, uncommitted revisions; two of them exist. */
 #define RUN_BYTES_MAX (32 * 1024 * 1024)
+/* How long a read may hold back a compaction below its revision before its answer is reset. */
+#define READ_PIN_MAX_MS 60000
+
+/* Reads that wait for a round in raft, own and forwarded ones; members batch theirs, so this is ample. */
+#define RAFT_READS_MAX 65536
 
 #endif

@@ -132,6 +132,11 @@ int raft_new(const struct raft_opts *opts, const struct raft_restored *restored,
              struct errmsg *em);
 void raft_free(struct raft *r);
 
+/* First boot of a new cluster (walkthroughs.md 1): on a raft with an empty log, a conf state of all first
+ * members and no hard state, appends their entries (term 1, index 1..n), which are committed by fiat: nobody
+ * votes on them. Errors: E_NOMEM. */
+int raft_bootstrap(struct raft *r, const struct raft_entry *entries, size_t n);
+
 /* --- inputs -------------------------------------------------------------------------------------- */
 
 /* One tick of the abstract clock. Errors: E_NOMEM. */
@@ -163,8 +168,9 @@ void raft_report_unreachable(struct raft *r, raft_id id);
 void raft_report_snapshot(struct raft *r, raft_id id, bool ok);
 
 /* What one RAFT_PERSIST asked for is durable. Takes `acks`: those to ourselves are stepped, the others are
- * handed out as RAFT_SEND. An acknowledgement of entries that were overwritten meanwhile has no effect. */
-void raft_persisted(struct raft *r, struct raft_message *acks, size_t n);
+ * handed out as RAFT_SEND. An acknowledgement of entries that were overwritten meanwhile has no effect.
+ * Errors: E_NOMEM (nothing was taken). */
+int raft_persisted(struct raft *r, struct raft_message *acks, size_t n);
 
 /* Everything up to `index` is applied (sealed); index <= what was handed out. Errors: E_NOMEM. */
 int raft_applied(struct raft *r, raft_index index);

@@ -153,6 +153,10 @@ void raft_entries_free(const struct alloc *alloc, struct raft_entry *entries, si
 /* The size of an entry as upstream's size limits count it: its protobuf form of 3.7. */
 size_t raft_entry_bytes(const struct raft_entry *e);
 
+/* What raft needs of a ConfChange or ConfChangeV2 entry; no data at all is an empty V2. Errors: E_PROTO it is no
+ * conf change or malformed; E_TOOBIG more than RAFT_CONF_CHANGES_MAX changes. */
+int raft_conf_change_decode(const struct raft_entry *e, struct raft_conf_change *out);
+
 static inline bool raft_hard_state_eq(struct raft_hard_state a, struct raft_hard_state b)
 {
     return a.term == b.term && a.vote == b.vote && a.commit == b.commit;
