@@ -1,0 +1,129 @@
+/* Requests to node inputs, replies to bytes: every gRPC method of the member, and the plain HTTP endpoints.
+ *
+ * One `struct rpc_thread` serves the connections of one io thread; nothing in it is shared. What it needs of the
+ * member stands in `struct rpc_member`, a table of functions that the server fills in. A request that has to wait
+ * (a proposal, a read-index round, a job of a worker) leaves a `struct rpc_wait` with the member and gets it back
+ * exactly once, as a task of its own loop; when the client has gone meanwhile, the answer is dropped there. */
+#ifndef RPC_RPC_H
+#define RPC_RPC_H
+
+#include <stdbool.h>
+#include <stdint.h>
+
+#include "apply/apply.h"
+#include "apply/result.h"
+#include "env/backend.h"
+#include "env/clock.h"
+#include "grpc/grpc.h"
+#include "http1/http1.h"
+#include "mvcc/compact.h"
+#include "os/actor.h"
+#include "os/loop.h"
+
+/* The version of upstream that we speak as. */
+#define RPC_SERVER_VERSION "3.7.1"
+
+/* A request that waits for the member. The member sets the answer, then posts `task` to `loop`. */
+struct rpc_wait {
+    struct task task; /* first */
+    struct loop *loop;
+    int rc;                      /* 0 or an E_... */
+    struct apply_result *result; /* of a proposal that was applied; the requester's */
+    struct actor_input input;    /* room for the member's own queues while it waits */
+    void *data;                  /* of the member while it waits */
+};
+
+/* What the proposal is, for the limits on what is committed but not yet applied. */
+enum rpc_urgency { RPC_NORMAL, RPC_LEASE_REVOKE };
+
+struct rpc_status {
+    uint64_t term;
+    uint64_t leader; /* 0: none known */
+    uint64_t committed;
+    uint64_t applied;
+    uint64_t db_bytes;
+    uint64_t db_in_use_bytes;
+    int64_t quota_bytes; /* as configured, 0 resolved to its meaning */
+    bool is_learner;
+    bool stopping;
+    char storage_version[16]; /* "3.7.0"; empty while unknown */
+};
+
+/* A job for a worker thread: `work` is called there, then `wait.task` is posted. */
+struct rpc_job {
+    struct rpc_wait wait; /* first */
+    void (*work)(struct rpc_job *job);
+};
+
+/* The member as requests see it. All functions may be called from any io thread and do not block. */
+struct rpc_member {
+    void *arg;
+    uint64_t cluster_id;
+    uint64_t member_id;
+    struct mvcc *mvcc;
+    struct apply *apply; /* quota questions only */
+    const struct backend *backend;
+    const struct clock *clock;
+    uint32_t request_bytes_max; /* --max-request-bytes */
+    uint32_t txn_ops_max;       /* --max-txn-ops */
+    const char *const *cors;    /* --cors; "*" allows all origins */
+    size_t cors_count;
+    const char *const *hosts; /* --host-whitelist; none or "*" allows all */
+    size_t host_count;
+
+    uint64_t (*next_request_id)(void *arg);
+    /* Takes one reference of `entry` (an InternalRaftRequest whose header has `id`). */
+    void (*propose)(void *arg, struct rpc_wait *w, uint64_t id, struct rcbuf *entry,
+                    enum rpc_urgency urgency);
+    /* Done when a linearizable read may be served. */
+    void (*read_index)(void *arg, struct rpc_wait *w);
+    /* A request found the quota used up: raises the NOSPACE alarm through raft. */
+    void (*raise_nospace)(void *arg);
+    /* True when it may be served at once; asked after the view was opened. */
+    bool (*reads_alone)(void *arg);
+    void (*status)(void *arg, struct rpc_status *out);
+    /* One reference of the present versions. */
+    struct membership *(*members)(void *arg);
+    struct alarms *(*alarms)(void *arg);
+    void (*work)(void *arg, struct rpc_job *job);
+    /* Done when everything applied before is durable in the backend. */
+    void (*commit_store)(void *arg, struct rpc_wait *w);
+    /* Appends the text of /metrics. Errors: as buf_put(). */
+    int (*metrics)(void *arg, struct buf *out);
+};
+
+struct rpc_thread;
+
+/* Gives the request side of one io thread, to be freed with rpc_thread_free() when no request is left.
+ * `on_output(arg, conn)` tells that a connection has got bytes to send outside its own feed or pull.
+ * Borrows `member`, `loop` and `alloc` for its life. Errors: E_NOMEM. */
+int rpc_thread_new(const struct rpc_member *member, struct loop *loop, const struct alloc *alloc,
+                   void (*on_output)(void *arg, struct grpc_conn *conn), void *arg,
+                   struct rpc_thread **out);
+void rpc_thread_free(struct rpc_thread *t);
+
+/* Requests that still wait for the member; 0 before the thread may be freed. */
+size_t rpc_thread_pending(const struct rpc_thread *t);
+
+/* The member begins to stop: health watchers are told. */
+void rpc_thread_drain(struct rpc_thread *t);
+
+/* The handler for this thread's gRPC connections, and the pool they are to be made with. */
+const struct grpc_handler *rpc_thread_grpc(struct rpc_thread *t);
+struct grpc_pool *rpc_thread_pool(struct rpc_thread *t);
+
+/* What a listener serves over HTTP. */
+enum rpc_http_kind {
+    RPC_HTTP_CLIENT,  /* everything plain, with CORS and the host check */
+    RPC_HTTP_METRICS, /* metrics and health only */
+    RPC_HTTP_PEER,    /* what other members ask: /version, /members */
+    RPC_HTTP_KINDS
+};
+
+/* The handler for this thread's HTTP/1 connections of a kind of listener. `on_http_output(arg, conn)` (set once, for all
+ * kinds) is as on_output. */
+const struct http1_handler *rpc_thread_http(struct rpc_thread *t, enum rpc_http_kind kind);
+void rpc_thread_on_http_output(struct rpc_thread *t,
+                               void (*on_http_output)(void *arg, struct http1_conn *c), void *arg);
+
+#endif
