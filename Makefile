@@ -48,7 +48,7 @@ DEFS += -DFAILPOINTS=1
 endif
 DEFS += -D_GNU_SOURCE
 CFLAGS_ALL := -std=c17 $(OPT) $(WARN) $(WERROR) $(HARDEN) $(SAN) $(DEFS) -Ilibcore -isystem $(GEN) $(PKG_CFLAGS) -pthread $(CFLAGS)
-GENFLAGS   := -std=c17 $(OPT) -w $(HARDEN) $(SAN) $(DEFS) -I$(GEN) $(PKG_CFLAGS) $(CFLAGS)
+GENFLAGS   := -std=c17 $(OPT) -w -DNDEBUG $(HARDEN) $(SAN) $(DEFS) -I$(GEN) $(PKG_CFLAGS) $(CFLAGS)
 LDFLAGS_ALL := $(LDHARDEN) $(SAN) -pthread $(LDFLAGS)
 
 # ---- what there is ------------------------------------------------------------------------------
