@@ -53,7 +53,8 @@ struct actor {
 /* Prepares an idle actor in the caller's storage; it must not move from then on. Borrows what `opts` points to. */
 void actor_init(struct actor *a, const struct actor_opts *opts);
 
-/* Asserts that the actor is idle and its queue empty. The owner must know that nobody posts any more. */
+/* Asserts that the actor is idle and its queue empty. The owner must know that no thread is or will be in actor_post(): a
+ * poster that has just made the actor idle still looks at its queue. */
 void actor_deinit(struct actor *a);
 
 /* Puts `input` in; never fails. With `may_run`, an idle actor runs now, in this thread, before this returns; so

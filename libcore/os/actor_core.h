@@ -36,6 +36,7 @@ struct actor_walk {
     bool may_run;
     struct actor_input *input; /* ACTOR_PUSH */
     uint32_t handled;          /* inputs in this run */
+    bool unflushed;            /* some of them since the last flush */
     uint64_t started_ns;
 };
 
@@ -54,13 +55,19 @@ static inline uint64_t actor_now_ns(const struct actor *a)
     return a->opts.clock->mono_ns(a->opts.clock->arg);
 }
 
+static inline void actor_flush(struct actor *a, struct actor_walk *w)
+{
+    if (w->unflushed && a->opts.flush != NULL) a->opts.flush(a->opts.arg);
+    w->unflushed = false;
+}
+
 /* The owner takes the queue, unless a run before it left inputs of its batch. */
 static inline enum actor_step actor_take(struct actor *a, struct actor_walk *w)
 {
     if (w->handled == 0) w->started_ns = actor_now_ns(a);
     if (a->batch == NULL) a->batch = mpsc_take(&a->queue);
     if (a->batch != NULL) return ACTOR_HANDLE;
-    if (w->handled > 0 && a->opts.flush != NULL) a->opts.flush(a->opts.arg);
+    actor_flush(a, w);
     return ACTOR_RELEASE;
 }
 
@@ -70,11 +77,12 @@ static inline enum actor_step actor_handle(struct actor *a, struct actor_walk *w
     ASSERT(link != NULL);
     a->batch = link->next; /* the input may be gone once it is handled */
     w->handled++;
+    w->unflushed = true;
     a->opts.handle(a->opts.arg, LIST_OBJECT(link, struct actor_input, link));
     bool enough = w->handled >= a->opts.run_inputs_max ||
                   actor_now_ns(a) - w->started_ns >= a->opts.run_ns_max;
     if (!enough) return a->batch != NULL ? ACTOR_HANDLE : ACTOR_TAKE;
-    if (a->opts.flush != NULL) a->opts.flush(a->opts.arg);
+    actor_flush(a, w);
     return ACTOR_SCHEDULE;
 }
 
@@ -95,7 +103,6 @@ static inline void actor_step(struct actor *a, struct actor_walk *w)
     case ACTOR_TAKE: w->step = actor_take(a, w); break;
     case ACTOR_HANDLE: w->step = actor_handle(a, w); break;
     case ACTOR_RELEASE:
-        w->handled = 0;
         atomic_store(&a->busy, false);
         w->step = ACTOR_LOOK;
         break;

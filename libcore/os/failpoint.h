@@ -12,13 +12,13 @@
 #include "base/buf.h"
 #include "base/errmsg.h"
 
-/* Sets terms for a name, replacing earlier ones. Any thread. E_INVAL (`failpoint: bad failpoint`), E_NOMEM. */
+/* Sets terms for a name, replacing earlier ones. Any thread. E_INVAL (`failpoint: could not parse terms`), E_NOMEM. */
 int failpoint_set(const char *name, const char *terms, struct errmsg *em);
 
 /* Removes; E_NOENT (`failpoint: failpoint is disabled`) when it was not set. */
 int failpoint_unset(const char *name);
 
-/* The terms set for a name, or NULL in `*out`... appended to `b` as text; E_NOENT when not set. */
+/* Appends the terms set for a name; E_NOENT when none are. */
 int failpoint_terms(const char *name, struct buf *b);
 
 /* Appends `name=terms` lines of all that were ever hit or set, in name order. */

@@ -17,7 +17,7 @@ int file_read_fd(int fd, struct buf *out, struct errmsg *em);
 int file_mkdir_all(const struct disk *d, const char *path, uint32_t mode, struct errmsg *em);
 
 /* Replaces the file in one step: written and synced under PATH.tmp, renamed, folder synced. On error the old content
- * stands. */
+ * stands; when only the folder's sync failed, the new one does, but may not survive a crash. */
 int file_write_atomic(const struct disk *d, const char *path, struct bytes content, uint32_t mode,
                       struct errmsg *em);
 

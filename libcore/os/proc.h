@@ -20,7 +20,7 @@ struct proc_stats {
 /* Reads /proc/self. What cannot be read is 0. E_IO when there is no /proc. Any thread; a few system calls. */
 int proc_stats_read(struct proc_stats *out);
 
-/* Free and total memory and cores that this process may use; 0 when unknown. */
+/* Processors that this process may run on; 0 when unknown. */
 unsigned proc_cpu_count(void);
 
 /* Raises the soft limit of open descriptors to the hard one; returns the limit now in force. */
