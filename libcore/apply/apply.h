@@ -8,7 +8,7 @@
  *                                         ... -> APPLY_MORE         the budget is used up: step again
  *                                         ... -> APPLY_PAUSED       both runs are full: step again after a commit
  *                                         ... -> APPLY_CONF         hand out->conf to raft, apply_conf_done(), step again
- *                                         ... -> APPLY_FATAL        end the process with out->em; nothing of the entry counts
+ *                                         ... -> APPLY_FATAL        end the process with out->fatal; nothing of the entry counts
  *
  * Entries up to the consistent index of the store were applied before: they only repeat what lives in memory
  * alone (walkthroughs.md 3.6). Rule 7: nothing that is short here refuses a committed entry: APPLY_FATAL does.
@@ -97,8 +97,8 @@ struct apply_output {
     bool force_snapshot;  /* the cluster version went down: take a disk snapshot after this batch */
     bool members_changed; /* a new apply_members(): members, cluster version or downgrade info */
     bool alarms_changed;  /* a new apply_alarms() */
-    int64_t
-        compact_revision; /* scheduled by this entry, else 0: commit at once, then run the compaction */
+    bool compacted; /* a compaction is scheduled: commit at once, then run it (mvcc/compact.h) */
+    int64_t compact_revision;
     bool compact_physical; /* answer `result` only when it has run and is committed */
     enum apply_peer_action peer_action;
     uint64_t peer_id;
@@ -107,7 +107,8 @@ struct apply_output {
     /* APPLY_CONF; context and node id as raft must see it (node id 0: refused); borrowed until apply_conf_done() */
     struct pb_conf_change conf;
 
-    struct errmsg em; /* APPLY_FATAL: one line for the log */
+    /* APPLY_FATAL: one line for the log; lives as long as the instance */
+    const char *fatal;
 };
 
 /* Gives an instance, to be freed with apply_free(). Errors: E_NOMEM; E_UNSUPPORTED the store has
@@ -129,8 +130,8 @@ void apply_begin(struct apply *a, const struct apply_entry *e);
 enum apply_state apply_step(struct apply *a, int64_t now_ns, uint32_t *budget,
                             struct apply_output *out);
 
-/* After APPLY_CONF: the configuration that raft holds now; then step on. */
-void apply_conf_done(struct apply *a, const struct pb_conf_state *now);
+/* After APPLY_CONF: the configuration that raft holds now (borrowed); then step on. Errors: E_NOMEM: the process ends. */
+int apply_conf_done(struct apply *a, const struct pb_conf_state *now);
 
 /* The present versions; borrowed until the next apply_step(): take a reference to keep one or to show it to others. */
 struct membership *apply_members(const struct apply *a);
