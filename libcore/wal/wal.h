@@ -82,20 +82,20 @@ int wal_open_repair(const struct wal_opts *o, const char *dir, struct wal_snapsh
 /* Appends `n` records to the buffer; they are durable when the next wal_sync() returns 0.
  *
  * Owner:   borrows `rec` for the call.
- * Errors:  E_TOOBIG a record is over WAL_RECORD_BYTES_MAX, nothing was written;
- *          E_NOSPACE, E_IO: `w` takes no more, wal_open() tells what survived. */
+ * Errors:  E_TOOBIG a record is over WAL_RECORD_BYTES_MAX, E_CORRUPT one does not parse: nothing was written;
+ *          E_NOSPACE, E_IO, ...: `w` takes no more, wal_open() tells what survived. */
 int wal_append(struct wal *w, const struct wal_record *rec, size_t n, struct errmsg *em);
 
 /* What one raft batch persists: the entries in order, then `state` when it is not empty (NULL: none). Cuts the
  * segment when it is full, which also makes everything before durable; without space for the next one the cut is put
  * off and the segment grows.
  *
- * Owner:   borrows all for the call.   Errors: as wal_append(), and those of wal_prepare_next(). */
+ * Owner:   borrows all for the call.   Errors: as wal_append(). */
 int wal_save(struct wal *w, const struct raft_hard_state *state, const struct raft_entry *entries,
              size_t n, struct errmsg *em);
 
 /* Appends a snapshot record; `conf` is NULL only for index 0. Asks for a sync; no cut.
- * Errors: as wal_append(). */
+ * Errors: as wal_append(); E_NOMEM nothing was written. */
 int wal_save_snapshot(struct wal *w, struct wal_snapshot snap, const struct raft_conf_state *conf,
                       struct errmsg *em);
 

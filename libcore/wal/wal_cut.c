@@ -119,7 +119,7 @@ int wal__cut(struct wal *w, struct errmsg *em)
     int rc = wal__segments_reserve(&w->segs);
     if (rc == 0) rc = wal_prepare_next(w, em);
     if (rc == E_NOSPACE || rc == E_NOMEM) return put_off(w, rc);
-    if (rc < 0) return rc;
+    if (rc < 0) return wal__fail(w, rc, "prepare the one after", em);
     rc = seal_tail(w, em);
     if (rc < 0) return rc;
     const char *temporary = next_name(w);
