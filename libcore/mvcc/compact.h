@@ -41,6 +41,8 @@ int mvcc_compact_prune(struct mvcc_compact *c, size_t keys_max);
 
 /* After the last portion is durable and pruning is done: remembers the hash, frees the job. Apply actor. */
 void mvcc_compact_end(struct mvcc_compact *c);
+/* Frees the job unfinished, at a stop; the next start resumes it. NULL is allowed. */
+void mvcc_compact_abandon(struct mvcc_compact *c);
 
 /* --- hashes: bbolt-format.md 11 --- */
 
@@ -51,15 +53,23 @@ struct mvcc_hash_answer {
     int64_t current_rev; /* for the header */
 };
 
-/* A resumable HashKV; one of the caller's storage. */
+/* The search for one member of the keep set: whether that set is empty is part of the rules. */
+struct mvcc_keep {
+    int64_t rev;
+    bool tombs; /* deletions at `rev` count */
+    bool known, empty;
+    uint8_t *key; /* where to look on */
+    size_t key_len, key_cap;
+};
+
+/* A resumable HashKV, in the caller's storage, not to be moved. */
 struct mvcc_hash {
     struct mvcc_view v;
     struct mvcc_history h;
     struct mvcc_hash_answer answer;
-    bool cached, keep_known, keep_empty;
-    uint8_t *resume;
-    size_t resume_len, resume_cap;
+    struct mvcc_keep keep;
     uint32_t crc;
+    bool cached;
 };
 
 /* `rev` <= 0 is the current revision (a negative one is echoed as hash_rev). Any thread; worker best. Errors: E_COMPACTED, E_FUTURE_REV, E_NOMEM. */

@@ -39,8 +39,7 @@ struct mvcc_opts {
     size_t run_bytes_max; /* when a run counts as full; 0: RUN_BYTES_MAX */
     const struct log *log;
     uint64_t seed; /* of the hash table used while loading; any value, best an unknown one */
-    /* While loading, in revision order: a row of `key` has `lease`; 0: a later row without lease or a deletion took it
-     * off again. Keys that never had a lease are not reported. May be NULL. */
+    /* At the end of a load, once for each key whose newest row has a lease; borrows `key`. May be NULL. */
     void (*on_lease)(void *arg, struct bytes key, int64_t lease);
     void *arg;
 };
@@ -136,7 +135,7 @@ struct mvcc_delete {
         *prev; /* the deleted rows in key order; to be read through a view of this entry */
     size_t prev_count, prev_cap;
     struct bytes end;
-    bool to_last, started;
+    bool started;
     struct mvcc_leaf
         *leaf; /* where to go on; the tree keeps its shape while the delete is stepped */
     uint32_t slot;
@@ -159,12 +158,12 @@ size_t mvcc_active_bytes(const struct mvcc *m);
 /* True while the active run is full and the other is not retired yet: apply pauses between entries. Apply actor. */
 bool mvcc_run_full(const struct mvcc *m);
 
-/* Freezes the active run, between entries. Gives it to the backend thread until mvcc_run_retire(). `*out` is NULL when the frozen
- * one is not retired yet or nothing was sealed since. Apply actor. Errors: E_NOMEM. */
+/* Freezes the active run and gives it to the backend thread until mvcc_run_retire(). `*out` is NULL inside an entry, while
+ * the frozen one is not retired yet, and when nothing was sealed since. Apply actor. Errors: E_NOMEM. */
 int mvcc_run_swap(struct mvcc *m, struct mvcc_run **out);
 
-/* After the durable commit of the frozen run. Apply actor. Errors: E_NOMEM. */
-int mvcc_run_retire(struct mvcc *m, struct mvcc_run *run);
+/* After the durable commit of the frozen run. Apply actor. */
+void mvcc_run_retire(struct mvcc *m, struct mvcc_run *run);
 
 /* Writes the whole run, consistent_index and term into `tx`; may be repeated in a new transaction. Backend thread.
  * Errors: of the backend. */

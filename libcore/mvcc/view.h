@@ -85,6 +85,7 @@ struct mvcc_range {
     enum mvcc_range_state state;
     bool reversed, grown;
     size_t fetch_max; /* rows wanted from the walk; SIZE_MAX: all */
+    size_t fetched;   /* rows so far */
     struct mvcc_row one;
     struct mvcc_row *rows;
     size_t row_cap;
