@@ -442,7 +442,7 @@ static void test_power_cut_after_power_cut(void **state)
     run_init(&r, &heap, false);
     run_all(&r);
     size_t ops = simdisk_op_count(r.disk);
-    for (size_t op = r.m.created_op; op <= ops; op += 3) {
+    for (size_t op = r.m.created_op; op <= ops; op++) {
         struct run second;
         run_again(&second, &r, simdisk_crash(r.disk, op, SIMDISK_TORN, op));
         size_t steps = simdisk_op_count(second.disk);
