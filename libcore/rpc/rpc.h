@@ -17,11 +17,26 @@
 #include "grpc/grpc.h"
 #include "http1/http1.h"
 #include "mvcc/compact.h"
+#include "node/node.h"
 #include "os/actor.h"
 #include "os/loop.h"
 
 /* The version of upstream that we speak as. */
 #define RPC_SERVER_VERSION "3.7.1"
+
+/* An input of one of the member's actors: `kind` is the member's own numbering, but for waits. */
+struct rpc_input {
+    struct actor_input link; /* first */
+    int kind;
+};
+
+/* What a wait asks for. */
+enum rpc_ask {
+    RPC_ASK_PROPOSE,        /* `entry` through raft */
+    RPC_ASK_PROPOSE_REVOKE, /* likewise, with the greater backlog of lease revocations */
+    RPC_ASK_READ,           /* a linearizable read may be served */
+    RPC_ASK_COMMIT          /* all that was applied before is durable in the store */
+};
 
 /* A request that waits for the member. The member sets the answer, then posts `task` to `loop`. */
 struct rpc_wait {
@@ -29,12 +44,14 @@ struct rpc_wait {
     struct loop *loop;
     int rc;                      /* 0 or an E_... */
     struct apply_result *result; /* of a proposal that was applied; the requester's */
-    struct actor_input input;    /* room for the member's own queues while it waits */
-    void *data;                  /* of the member while it waits */
-};
 
-/* What the proposal is, for the limits on what is committed but not yet applied. */
-enum rpc_urgency { RPC_NORMAL, RPC_LEASE_REVOKE };
+    enum rpc_ask ask;
+    struct rcbuf
+        *entry; /* an InternalRaftRequest; a reference of the wait, given up when it is answered */
+    struct node_waiter waiter; /* its request_id is that of the entry's header */
+    struct rpc_input input;    /* the member's while it waits */
+    struct rpc_wait *next;     /* of a chain that is submitted together */
+};
 
 struct rpc_status {
     uint64_t term;
@@ -72,11 +89,8 @@ struct rpc_member {
     size_t host_count;
 
     uint64_t (*next_request_id)(void *arg);
-    /* Takes one reference of `entry` (an InternalRaftRequest whose header has `id`). */
-    void (*propose)(void *arg, struct rpc_wait *w, uint64_t id, struct rcbuf *entry,
-                    enum rpc_urgency urgency);
-    /* Done when a linearizable read may be served. */
-    void (*read_index)(void *arg, struct rpc_wait *w);
+    /* Takes a chain of waits; each comes back on its own. What comes together is written together. */
+    void (*submit)(void *arg, struct rpc_wait *chain);
     /* A request found the quota used up: raises the NOSPACE alarm through raft. */
     void (*raise_nospace)(void *arg);
     /* True when it may be served at once; asked after the view was opened. */
@@ -86,8 +100,6 @@ struct rpc_member {
     struct membership *(*members)(void *arg);
     struct alarms *(*alarms)(void *arg);
     void (*work)(void *arg, struct rpc_job *job);
-    /* Done when everything applied before is durable in the backend. */
-    void (*commit_store)(void *arg, struct rpc_wait *w);
     /* Appends the text of /metrics. Errors: as buf_put(). */
     int (*metrics)(void *arg, struct buf *out);
 };
@@ -101,6 +113,9 @@ int rpc_thread_new(const struct rpc_member *member, struct loop *loop, const str
                    void (*on_output)(void *arg, struct grpc_conn *conn), void *arg,
                    struct rpc_thread **out);
 void rpc_thread_free(struct rpc_thread *t);
+
+/* Submits what requests have asked for since; to be called after each feed of a connection. */
+void rpc_thread_submit(struct rpc_thread *t);
 
 /* Requests that still wait for the member; 0 before the thread may be freed. */
 size_t rpc_thread_pending(const struct rpc_thread *t);

@@ -343,7 +343,9 @@ static void read_then(struct answer *a, enum page page, const struct http1_reque
     memcpy(w->target, req->target.data, req->target.len);
     list_push_back(&t->http_waits, &w->link);
     t->pending++;
-    t->member->read_index(t->member->arg, &w->wait);
+    w->wait.ask = RPC_ASK_READ;
+    w->wait.waiter.request_id = t->member->next_request_id(t->member->arg);
+    rpc__chain(t, &w->wait);
 }
 
 static bool needs_read(enum page page, const struct http1_request *req)

@@ -88,6 +88,11 @@ int rpc__result_put(struct rpc_thread *t, const struct apply_result *r, struct b
 /* Prepares job.wait to come back to `resume`, which is called only while the client is still there; else the call is
  * dropped. The caller hands job.wait out right after. */
 void rpc__wait(struct rpc_call *c, void (*resume)(struct rpc_call *c));
+/* The same, and asks the member; `entry` (a reference is taken over) and `id` for proposals only. */
+void rpc__ask(struct rpc_call *c, enum rpc_ask ask, struct rcbuf *entry, uint64_t id,
+              void (*resume)(struct rpc_call *c));
+/* Puts a wait into the thread's chain. */
+void rpc__chain(struct rpc_thread *t, struct rpc_wait *w);
 /* Goes on with `resume` after the other work of this loop. */
 void rpc__yield(struct rpc_call *c, void (*resume)(struct rpc_call *c));
 /* Tells the owner of the connection that there is something to send. */

@@ -55,7 +55,8 @@ static void answer_members(struct rpc_call *c)
     }
     struct membership *members = m->members(m->arg);
     Etcdserverpb__ResponseHeader header;
-    Etcdserverpb__MemberListResponse out = ETCDSERVERPB__MEMBER_LIST_RESPONSE__INIT;
+    Etcdserverpb__MemberListResponse out;
+    etcdserverpb__member_list_response__init(&out);
     rpc__header_fill(c->t, 0, &header);
     out.header = &header;
     out.n_members = membership_count(members);
@@ -83,8 +84,7 @@ void rpc__member_list(struct rpc_call *c, struct bytes msg)
         answer_members(c);
         return;
     }
-    rpc__wait(c, answer_members);
-    m->read_index(m->arg, &c->job.wait);
+    rpc__ask(c, RPC_ASK_READ, NULL, m->next_request_id(m->arg), answer_members);
 }
 
 /* --- status ----------------------------------------------------------------------------------------- */
@@ -138,7 +138,8 @@ void rpc__status(struct rpc_call *c, struct bytes msg)
     char *errors[STATUS_ERRORS_MAX + 1];
     Etcdserverpb__ResponseHeader header;
     Etcdserverpb__DowngradeInfo downgrade;
-    Etcdserverpb__StatusResponse out = ETCDSERVERPB__STATUS_RESPONSE__INIT;
+    Etcdserverpb__StatusResponse out;
+    etcdserverpb__status_response__init(&out);
     rpc__header_fill(c->t, mvcc_revision(m->mvcc), &header);
     out.header = &header;
     out.version = (char *)(uintptr_t)RPC_SERVER_VERSION;
@@ -217,7 +218,8 @@ static void answer_hash_kv(struct rpc_call *c)
         return;
     }
     Etcdserverpb__ResponseHeader header;
-    Etcdserverpb__HashKVResponse out = ETCDSERVERPB__HASH_KVRESPONSE__INIT;
+    Etcdserverpb__HashKVResponse out;
+    etcdserverpb__hash_kvresponse__init(&out);
     rpc__header_fill(c->t, h->answer.current_rev, &header);
     out.header = &header;
     out.hash = h->answer.hash;
@@ -257,7 +259,8 @@ static void answer_hash(struct rpc_call *c)
         return;
     }
     Etcdserverpb__ResponseHeader header;
-    Etcdserverpb__HashResponse out = ETCDSERVERPB__HASH_RESPONSE__INIT;
+    Etcdserverpb__HashResponse out;
+    etcdserverpb__hash_response__init(&out);
     rpc__header_fill(c->t, mvcc_revision(c->t->member->mvcc), &header);
     out.header = &header;
     out.hash = h->all;
@@ -279,9 +282,7 @@ static void hash_committed(struct rpc_call *c)
 /* The hash covers what is in the store's tables, so the runs go there first. */
 void rpc__hash(struct rpc_call *c, struct bytes msg)
 {
-    const struct rpc_member *m = c->t->member;
     if (rpc__unpack(c, &etcdserverpb__hash_request__descriptor, msg) == NULL) return;
     if (hash_new(c, 0) == NULL) return;
-    rpc__wait(c, hash_committed);
-    m->commit_store(m->arg, &c->job.wait);
+    rpc__ask(c, RPC_ASK_COMMIT, NULL, 0, hash_committed);
 }

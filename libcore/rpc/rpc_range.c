@@ -109,8 +109,7 @@ void rpc__open_view(struct rpc_call *c, struct mvcc_view *v, int64_t rev, bool s
     c->read.view = v;
     c->read.rev = rev;
     c->read.go = go;
-    rpc__wait(c, after_round);
-    m->read_index(m->arg, &c->job.wait);
+    rpc__ask(c, RPC_ASK_READ, NULL, m->next_request_id(m->arg), after_round);
 }
 
 struct bytes rpc__kv_shown(struct bytes kv, bool keys_only, enum mvcc_sort_target target,

@@ -68,6 +68,7 @@ static void on_wait_done(struct task *task)
         struct rpc_thread *t = c->t;
         resume(c);
         arena_reset(&t->scratch);
+        rpc_thread_submit(t);
     }
 }
 
@@ -79,6 +80,34 @@ void rpc__wait(struct rpc_call *c, void (*resume)(struct rpc_call *c))
     c->job.wait.rc = 0;
     c->job.wait.loop = c->t->loop;
     c->job.wait.task.run = on_wait_done;
+}
+
+void rpc__chain(struct rpc_thread *t, struct rpc_wait *w)
+{
+    w->next = NULL;
+    *t->chain_end = w;
+    t->chain_end = &w->next;
+}
+
+void rpc__ask(struct rpc_call *c, enum rpc_ask ask, struct rcbuf *entry, uint64_t id,
+              void (*resume)(struct rpc_call *c))
+{
+    struct rpc_wait *w = &c->job.wait;
+    rpc__wait(c, resume);
+    w->ask = ask;
+    w->entry = entry;
+    memset(&w->waiter, 0, sizeof w->waiter);
+    w->waiter.request_id = id;
+    rpc__chain(c->t, w);
+}
+
+void rpc_thread_submit(struct rpc_thread *t)
+{
+    struct rpc_wait *chain = t->chain;
+    if (chain == NULL) return;
+    t->chain = NULL;
+    t->chain_end = &t->chain;
+    t->member->submit(t->member->arg, chain);
 }
 
 void rpc__yield(struct rpc_call *c, void (*resume)(struct rpc_call *c))
@@ -282,6 +311,7 @@ int rpc_thread_new(const struct rpc_member *member, struct loop *loop, const str
                                     .on_writable = on_writable};
     arena_init(&t->scratch, alloc, SCRATCH_BYTES_MAX);
     buf_init(&t->out, alloc, ANSWER_BYTES_MAX);
+    t->chain_end = &t->chain;
     list_init(&t->health_watches);
     list_init(&t->http_waits);
     rpc__http_init(t);

@@ -55,15 +55,12 @@ static struct rcbuf *entry_new(struct rpc_call *c, uint32_t field, size_t len, u
 
 static void propose(struct rpc_call *c, uint64_t id, struct rcbuf *entry)
 {
-    const struct rpc_member *m = c->t->member;
-    rpc__wait(c, applied);
-    m->propose(m->arg, &c->job.wait, id, entry, RPC_NORMAL);
+    rpc__ask(c, RPC_ASK_PROPOSE, entry, id, applied);
 }
 
 static void propose_pb(struct rpc_call *c, uint32_t field, const ProtobufCMessage *request)
 {
-    const struct rpc_member *m = c->t->member;
-    uint64_t id = m->next_request_id(m->arg);
+    uint64_t id = c->t->member->next_request_id(c->t->member->arg);
     uint8_t *body = NULL;
     struct buf *out = &c->t->out;
     buf_reset(out);
@@ -185,8 +182,7 @@ static void read_txn(struct rpc_call *c)
         }
         apply_read_free(x->read);
         x->read = NULL;
-        rpc__wait(c, begin_read);
-        m->read_index(m->arg, &c->job.wait);
+        rpc__ask(c, RPC_ASK_READ, NULL, m->next_request_id(m->arg), begin_read);
         return;
     }
     begin_read(c);

@@ -355,10 +355,18 @@ static int conn_read(struct conn *c)
     return 0;
 }
 
+/* What the connection's requests asked for leaves together, whatever became of the connection. */
+static int conn_read_submit(struct conn *c)
+{
+    int rc = conn_read(c);
+    rpc_thread_submit(c->set->rpc);
+    return rc;
+}
+
 static void on_event(void *arg, unsigned events)
 {
     struct conn *c = arg;
-    if ((events & (LOOP_READABLE | LOOP_HANGUP)) != 0 && conn_read(c) < 0) {
+    if ((events & (LOOP_READABLE | LOOP_HANGUP)) != 0 && conn_read_submit(c) < 0) {
         conn_close(c);
         return;
     }
