@@ -46,8 +46,7 @@ struct rpc_wait {
     struct apply_result *result; /* of a proposal that was applied; the requester's */
 
     enum rpc_ask ask;
-    struct rcbuf
-        *entry; /* an InternalRaftRequest; a reference of the wait, given up when it is answered */
+    struct rcbuf *entry; /* an InternalRaftRequest; its reference is the member's once submitted */
     struct node_waiter waiter; /* its request_id is that of the entry's header */
     struct rpc_input input;    /* the member's while it waits */
     struct rpc_wait *next;     /* of a chain that is submitted together */

@@ -55,9 +55,11 @@ struct rpc_thread {
     void *output_arg;
     void (*on_http_output)(void *arg, struct http1_conn *conn);
     void *http_output_arg;
-    struct arena scratch;       /* of one message being handled; reset after each */
-    struct buf out;             /* of one answer being made */
-    size_t pending;             /* waits that are out */
+    struct arena scratch;   /* of one message being handled; reset after each */
+    struct buf out;         /* of one answer being made */
+    size_t pending;         /* waits that are out */
+    struct rpc_wait *chain; /* asked for, not yet submitted */
+    struct rpc_wait **chain_end;
     struct list health_watches; /* of struct health_watch */
     struct list http_waits;     /* of struct http_wait: requests that wait for the member */
 };
