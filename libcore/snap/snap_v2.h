@@ -5,25 +5,16 @@
 #ifndef SNAP_SNAP_V2_H
 #define SNAP_SNAP_V2_H
 
-#include <stdbool.h>
 #include <stddef.h>
 #include <stdint.h>
 
 #include "base/buf.h"
 #include "base/bytes.h"
-
-struct snap_v2_member {
-    uint64_t id;
-    struct bytes name; /* empty until the member has published it */
-    const struct bytes *peer_urls;
-    size_t peer_url_count;
-    const struct bytes *client_urls; /* none: no attributes are written */
-    size_t client_url_count;
-    bool is_learner;
-};
+#include "membership/member.h"
+#include "membership/membership.h"
 
 struct snap_v2_store {
-    const struct snap_v2_member *members; /* in the order in which they are to be made */
+    const struct member *members; /* in the order in which they are to be made */
     size_t member_count;
     const uint64_t *removed; /* ids */
     size_t removed_count;
@@ -33,5 +24,8 @@ struct snap_v2_store {
 /* Appends the JSON to `out`. Needs a scratch allocation for sorting the keys.
  * Errors: E_NOMEM, E_TOOBIG; `out` is as before. */
 int snap_v2_encode(const struct snap_v2_store *s, struct buf *out);
+
+/* The same for a version of the member table, members by ascending id. Errors: as snap_v2_encode(). */
+int snap_v2_encode_membership(const struct membership *m, struct buf *out);
 
 #endif
