@@ -41,7 +41,7 @@ int member_put_json(const struct member *m, struct buf *out);
 /* Appends the context of a conf change: the same with `"isPromote":true` at the end when it is one. */
 int member_put_context(const struct member_context *c, struct buf *out);
 
-/* Reads either; unknown names are skipped, names compare without case, null leaves a field as it was (all as
+/* Reads either; unknown names are skipped, names compare without case, a null list is an empty one (all as
  * Go). Strings live in `arena`. Errors: E_INVAL no such JSON, `em` says where; E_NOMEM. */
 int member_decode(struct bytes json, struct arena *arena, struct member_context *out,
                   struct errmsg *em);
