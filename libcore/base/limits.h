@@ -22,5 +22,8 @@
 
 /* Reads that wait for a round in raft, own and forwarded ones; members batch theirs, so this is ample. */
 #define RAFT_READS_MAX 65536
+/* Proposals that wait for a leader, and reads that wait for a round, in one member; above it clients hear "too many
+ * requests". Each client connection has its own, smaller bound on what it may have open. */
+#define NODE_WAITING_MAX 65536
 
 #endif

@@ -84,6 +84,7 @@ struct node_to_apply {
     raft_index index; /* READ_OK, NOTED; SPAN: the WAL's durable index, >= its last entry */
     raft_term term;   /* LEADER, LOST */
     uint64_t id;      /* CANCEL: request id; LEAD: member */
+    int error;        /* CANCEL: what to answer */
     struct raft_entry *entries; /* SPAN: given */
     size_t entry_count;         /* SPAN */
     struct node_waiter

@@ -18,7 +18,6 @@ struct node_raft_opts {
     int64_t tick_ns;         /* H */
     int64_t timeout_ns;      /* T; 0: 5 s + 2 E */
     bool pre_vote;
-    bool initial_advance; /* --initial-election-tick-advance */
     uint64_t seed;
     struct node_ids *ids; /* borrowed for life; shared */
     struct node_status
@@ -54,8 +53,12 @@ int node_raft_propose(struct node_raft *n, const struct node_request *req);
 /* A linearizable read. Errors: E_TOO_MANY_REQUESTS, E_STOPPED. */
 int node_raft_read(struct node_raft *n, struct node_waiter *waiter);
 
-/* Ends the wait for a request, if it is not answered yet, with `error` (E_CANCELED, E_DEADLINE_EXCEEDED). Errors: E_NOMEM. */
-int node_raft_cancel(struct node_raft *n, uint64_t request_id);
+/* Ends the wait for a request, if it is not answered yet, with `error` (E_CANCELED, E_DEADLINE_EXCEEDED).
+ * Errors: E_NOMEM. */
+int node_raft_cancel(struct node_raft *n, uint64_t request_id, int error);
+
+/* --initial-election-tick-advance: the next election comes `ticks` sooner, but not now. */
+void node_raft_advance(struct node_raft *n, uint32_t ticks);
 
 /* A message of another member; borrowed. Errors as raft_step(). */
 int node_raft_message(struct node_raft *n, const struct raft_message *m);
