@@ -4,14 +4,15 @@
 
 #include <stdbool.h>
 #include <stddef.h>
+#include <stdint.h>
 
 struct list {
     struct list *next;
     struct list *prev;
 };
 
-/* The object that `member` of type `type` at `link` is part of. */
-#define LIST_OBJECT(link, type, member) ((type *)(void *)((char *)(link)-offsetof(type, member)))
+/* The object of type `type` whose `member` is at `link`. */
+#define LIST_OBJECT(link, type, member) ((type *)((uintptr_t)(link)-offsetof(type, member)))
 
 /* Makes a head empty, or a link alone. */
 static inline void list_init(struct list *l)

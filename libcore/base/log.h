@@ -48,12 +48,26 @@ void log_emit(const struct log *l, const struct log_event *event);
 #define LOGF_BOOL(n, x)     ((struct log_field){(n), LOG_BOOL, {.i = (x)}})
 #define LOGF_DURATION(n, x) ((struct log_field){(n), LOG_DURATION_NS, {.i = (x)}})
 
-/* LOG(l, LOG_INFO, "text", LOGF_UINT("index", i), ...) */
-#define LOG(l, lvl, text, ...)                                                                     \
+/* LOG(l, LOG_INFO, "text", LOGF_UINT("index", i), ...), with none to LOG_FIELDS_MAX fields. */
+#define LOG(l, lvl, ...)                                                                           \
+    LOG_PICK_(__VA_ARGS__, LOG_N_, LOG_N_, LOG_N_, LOG_N_, LOG_N_, LOG_N_, LOG_N_, LOG_N_, LOG_N_, \
+              LOG_N_, LOG_N_, LOG_N_, LOG_N_, LOG_N_, LOG_N_, LOG_N_, LOG_N_, LOG_N_, LOG_N_,      \
+              LOG_N_, LOG_N_, LOG_N_, LOG_N_, LOG_0_, none)                                        \
+    (l, lvl, __VA_ARGS__)
+
+enum { LOG_FIELDS_MAX = 23 };
+
+/* Picks its 25th argument: LOG_0_ when there is nothing behind the text, else LOG_N_. */
+#define LOG_PICK_(a, b, c, d, e, f, g, h, i, j, k, l, m, n, o, p, q, r, s, t, u, v, w, x, pick,    \
+                  ...)                                                                             \
+    pick
+#define LOG_0_(l, lvl, text)                                                                       \
+    log_emit((l), &(struct log_event){(lvl), __FILE__, __LINE__, (text), NULL, 0})
+#define LOG_N_(l, lvl, text, ...)                                                                  \
     do {                                                                                           \
-        const struct log_field log_fields_[] = {{0}, __VA_ARGS__};                                 \
-        log_emit((l), &(struct log_event){(lvl), __FILE__, __LINE__, (text), log_fields_ + 1,      \
-                                          sizeof log_fields_ / sizeof *log_fields_ - 1});          \
+        const struct log_field log_fields_[] = {__VA_ARGS__};                                      \
+        log_emit((l), &(struct log_event){(lvl), __FILE__, __LINE__, (text), log_fields_,          \
+                                          sizeof log_fields_ / sizeof *log_fields_});              \
     } while (0)
 
 #endif
