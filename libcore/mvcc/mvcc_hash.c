@@ -95,7 +95,7 @@ static bool hash_recall(struct mvcc *m, int64_t rev, struct mvcc_hash_answer *ou
 int mvcc_hash_open(struct mvcc *m, int64_t rev, struct mvcc_hash *out)
 {
     struct mvcc_hash h = {0};
-    if (hash_recall(m, rev, &h.answer)) {
+    if (rev > 0 && hash_recall(m, rev, &h.answer)) {
         h.answer.current_rev = mvcc_revision(m);
         h.cached = true;
         *out = h;
