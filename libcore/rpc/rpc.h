@@ -23,6 +23,8 @@
 
 /* The version of upstream that we speak as. */
 #define RPC_SERVER_VERSION "3.7.1"
+/* Our own. */
+#define ETCD_C_VERSION "0.1.0"
 
 /* An input of one of the member's actors: `kind` is the member's own numbering, but for waits. */
 struct rpc_input {

@@ -69,11 +69,11 @@ static bool is_ignored(const char *name, size_t len)
     return false;
 }
 
-static int list_add(struct config *c, struct config_list *list, const char *item)
+static int list_add(struct arena *arena, struct config_list *list, const char *item)
 {
     if (list->count == CONFIG_LIST_MAX) return E_TOOBIG;
     if (list->count % 8 == 0) {
-        const char **grown = arena_new(&c->arena, (list->count + 8) * sizeof *grown);
+        const char **grown = arena_new(arena, (list->count + 8) * sizeof *grown);
         if (grown == NULL) return E_NOMEM;
         if (list->count > 0) memcpy(grown, list->items, list->count * sizeof *grown);
         list->items = grown;
@@ -91,17 +91,17 @@ int config__warn(struct config *c, const char *format, ...)
     va_end(args);
     struct bytes copy = arena_copy(&c->arena, bytes_str(text));
     if (copy.data == NULL) return E_NOMEM;
-    return list_add(c, &c->warnings, (const char *)copy.data);
+    return list_add(&c->arena, &c->warnings, (const char *)copy.data);
 }
 
-int config__split(struct config *c, const char *text, struct config_list *out)
+int config_split(struct arena *arena, const char *text, struct config_list *out)
 {
     struct config_list list = {NULL, 0};
     while (*text != '\0') {
         size_t len = strcspn(text, ",");
-        struct bytes item = arena_copy(&c->arena, bytes_of(text, len));
+        struct bytes item = arena_copy(arena, bytes_of(text, len));
         if (item.data == NULL) return E_NOMEM;
-        int rc = list_add(c, &list, (const char *)item.data);
+        int rc = list_add(arena, &list, (const char *)item.data);
         if (rc < 0) return rc;
         text += len;
         if (*text == ',') text++;
@@ -137,7 +137,7 @@ static int set_text(struct config *c, void *field, const struct config_flag *f, 
         *(const char **)field = (const char *)copy.data;
         return 0;
     }
-    return config__split(c, (const char *)copy.data, field);
+    return config_split(&c->arena, (const char *)copy.data, field);
 }
 
 int config__set(struct config *c, enum config_id id, const char *text, enum config_origin origin,

@@ -91,6 +91,9 @@ void config_deinit(struct config *c);
 struct buf;
 int config_usage(struct buf *out);
 
+/* Splits at commas; items live in `arena`. Errors: E_NOMEM; E_TOOBIG over 1024 items. */
+int config_split(struct arena *arena, const char *text, struct config_list *out);
+
 /* --- shared inside the config files ------------------------------------------------------------ */
 
 /* Sets one flag from text; Go's words in `em`. */
@@ -99,7 +102,6 @@ int config__set(struct config *c, enum config_id id, const char *text, enum conf
 /* The flag called `name`, or CONFIG_COUNT. */
 enum config_id config__find(const char *name, size_t len);
 int config__warn(struct config *c, const char *format, ...) __attribute__((format(printf, 2, 3)));
-int config__split(struct config *c, const char *text, struct config_list *out);
 /* Reads the YAML file `path` into `c`. E_CONFIG names the line. */
 int config__load_file(struct config *c, const char *path, struct errmsg *em);
 /* Everything that concerns more than one flag or the meaning of a value. E_CONFIG. */

@@ -1,5 +1,7 @@
 #include "server/conn.h"
 
+#include <stdatomic.h>
+
 #include "base/assert.h"
 #include "base/err.h"
 #include "base/map.h"
@@ -47,6 +49,7 @@ struct conn_set {
     bool flush_posted;
     bool draining;
     size_t count;
+    atomic_size_t open; /* the same as count, for other threads */
     struct heap timers;
     struct loop_timer *timer;
     struct map_u64 by_http; /* http1_conn pointer to its conn */
@@ -139,6 +142,7 @@ static void conn_close(struct conn *c)
     alloc_free(s->alloc, c->out, GRPC_PULL_BYTES);
     alloc_free(s->alloc, c, sizeof *c);
     s->count--;
+    atomic_store(&s->open, s->count);
 }
 
 static void watch_for(struct conn *c, unsigned events)
@@ -393,6 +397,7 @@ void conn_set_add(struct conn_set *s, int fd, struct conn_face face)
     (void)heap_push(&s->timers, &c->timer);
     if (heap_first(&s->timers) == &c->timer) arm_timer(s);
     s->count++;
+    atomic_store(&s->open, s->count);
     watch_for(c, LOOP_READABLE);
 }
 
@@ -464,14 +469,9 @@ size_t conn_set_pending(const struct conn_set *s)
     return rpc_thread_pending(s->rpc);
 }
 
-size_t conn_set_calls(const struct conn_set *s)
+size_t conn_set_open(struct conn_set *s)
 {
-    size_t calls = 0;
-    for (const struct list *at = s->conns.next; at != &s->conns; at = at->next) {
-        const struct conn *c = (const struct conn *)(const void *)at;
-        if (c->grpc != NULL) calls += grpc_conn_call_count(c->grpc);
-    }
-    return calls;
+    return atomic_load(&s->open);
 }
 
 void conn_set_free(struct conn_set *s)

@@ -42,7 +42,8 @@ void conn_set_close(struct conn_set *s);
 /* Connections open, and requests that still wait for the member. */
 size_t conn_set_count(const struct conn_set *s);
 size_t conn_set_pending(const struct conn_set *s);
-size_t conn_set_calls(const struct conn_set *s);
+/* Connections still open; any thread. */
+size_t conn_set_open(struct conn_set *s);
 
 /* With no connection and no request left. NULL is allowed. */
 void conn_set_free(struct conn_set *s);

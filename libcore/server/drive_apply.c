@@ -1,0 +1,203 @@
+/* The apply actor: committed entries and the store's word into node_apply; answers, commits and jobs out. */
+#include "server/server_int.h"
+
+#include "alarm/alarm.h"
+#include "base/assert.h"
+#include "base/err.h"
+
+enum {
+    STEPS_PER_RUN =
+        256 /* keys looked at before the actor's other inputs have their turn: far below 200 us */
+};
+
+static int64_t now_ns(const struct server *s)
+{
+    return (int64_t)s->clock.mono_ns(s->clock.arg);
+}
+
+void server__answer(struct rpc_wait *w, int rc, struct apply_result *result)
+{
+    w->rc = rc;
+    w->result = result;
+    loop_post(w->loop, &w->task);
+}
+
+/* --- inputs --------------------------------------------------------------------------------------- */
+
+/* A commit is asked for; the wait stays in the list until everything of this moment is durable. */
+static void take_commit_wait(struct server *s, struct rpc_wait *w)
+{
+    w->waiter.request_id = atomic_load(&s->status.applied);
+    w->next = s->commit_waits;
+    s->commit_waits = w;
+    node_apply_flush(s->apply);
+}
+
+static void answer_commit_waits(struct server *s)
+{
+    struct rpc_wait **at = &s->commit_waits;
+    while (*at != NULL) {
+        struct rpc_wait *w = *at;
+        if (node_apply_durable(s->apply) < w->waiter.request_id) {
+            at = &w->next;
+            continue;
+        }
+        *at = w->next;
+        server__answer(w, 0, NULL);
+    }
+}
+
+static void take_committed(struct server *s, struct store_item *item)
+{
+    if (!item->storage_version) {
+        node_apply_committed(s->apply, item->run, item->portion, item->store_bytes);
+    }
+    alloc_free(s->alloc, item, sizeof *item);
+}
+
+static void take_note(struct server *s, struct note_item *item)
+{
+    if (node_apply_note(s->apply, &item->note.to_apply) < 0) (void)server__need(s, SIZE_MAX);
+    alloc_free(s->alloc, item, sizeof *item);
+}
+
+static void take_snapshot_done(struct server *s, struct snapshot_item *item)
+{
+    node_apply_snapshot_done(s->apply, item->index, item->ok);
+    node_conf_free(item->conf, s->alloc);
+    membership_unref(item->members);
+    alloc_free(s->alloc, item, sizeof *item);
+}
+
+static void take_portion(struct server *s, struct compact_item *item)
+{
+    node_apply_portion(s->apply, item->portion);
+    alloc_free(s->alloc, item, sizeof *item);
+}
+
+static void handle(void *arg, struct actor_input *link)
+{
+    struct server *s = arg;
+    struct rpc_input *in = (struct rpc_input *)(void *)link;
+    struct lone_input *lone = (struct lone_input *)(void *)in;
+    switch ((enum apply_input)in->kind) {
+    case APPLY_IN_NOTE: take_note(s, (struct note_item *)(void *)in); break;
+    case APPLY_IN_TICK:
+        atomic_store(&lone->queued, false);
+        node_apply_tick(s->apply, now_ns(s));
+        break;
+    case APPLY_IN_CONTINUE: atomic_store(&lone->queued, false); break;
+    case APPLY_IN_COMMITTED: take_committed(s, (struct store_item *)(void *)in); break;
+    case APPLY_IN_NO_SPACE:
+        atomic_store(&lone->queued, false);
+        node_apply_no_space(s->apply);
+        break;
+    case APPLY_IN_PORTION: take_portion(s, (struct compact_item *)(void *)in); break;
+    case APPLY_IN_SNAPSHOT: take_snapshot_done(s, (struct snapshot_item *)(void *)in); break;
+    case APPLY_IN_COMMIT:
+        take_commit_wait(
+            s, (struct rpc_wait *)(void *)((char *)in - offsetof(struct rpc_wait, input)));
+        break;
+    }
+}
+
+/* --- outputs -------------------------------------------------------------------------------------- */
+
+static void give_note(struct server *s, const struct node_to_raft *note)
+{
+    struct note_item *item = server__need(s, sizeof *item);
+    item->note.to_raft = *note;
+    server__raft_post(s, &item->input, RAFT_IN_NOTE, true);
+}
+
+static void give_commit(struct server *s, struct mvcc_run *run, struct mvcc_portion *portion)
+{
+    struct store_item *item = server__need(s, sizeof *item);
+    *item = (struct store_item){.run = run, .portion = portion};
+    if (!thread_queue_put(&s->store_queue, &item->link)) alloc_free(s->alloc, item, sizeof *item);
+}
+
+static void give_snapshot(struct server *s, const struct node_apply_output *o)
+{
+    struct snapshot_item *item = server__need(s, sizeof *item);
+    *item = (struct snapshot_item){.s = s,
+                                   .index = o->u.snapshot.index,
+                                   .term = o->u.snapshot.term,
+                                   .conf = o->u.snapshot.conf,
+                                   .members = o->u.snapshot.members};
+    server__snapshot_begin(s, item);
+}
+
+/* True when the actor must not go on. */
+static bool give(struct server *s, struct node_apply_output *o)
+{
+    switch (o->kind) {
+    case NODE_APPLY_REPLY:
+        server__answer((struct rpc_wait *)(void *)((char *)o->u.reply.waiter -
+                                                   offsetof(struct rpc_wait, waiter)),
+                       o->u.reply.error, o->u.reply.result);
+        break;
+    case NODE_APPLY_NOTE: give_note(s, &o->u.note); break;
+    case NODE_APPLY_COMMIT: give_commit(s, o->u.commit.run, o->u.commit.portion); break;
+    case NODE_APPLY_COMPACT: server__compact_begin(s, o->u.job); break;
+    case NODE_APPLY_SNAPSHOT: give_snapshot(s, o); break;
+    case NODE_APPLY_MEMBERS: server__publish_members(s, o->u.members); break;
+    case NODE_APPLY_ALARMS: server__publish_alarms(s, o->u.alarms); break;
+    case NODE_APPLY_PEER:
+        break; /* no peer can be here: other members come with their own transport */
+    case NODE_APPLY_READY: loop_post(s->control, &s->ready_task); break;
+    case NODE_APPLY_REMOVED:
+    case NODE_APPLY_STOPPED: loop_post(s->control, &s->stopped_task); break;
+    case NODE_APPLY_FATAL: server__fatal(s, o->u.fatal); return true;
+    }
+    return false;
+}
+
+/* The control loop's timer stands for when node_apply next wants a tick of its own. */
+static void arm_deadline(struct server *s)
+{
+    int64_t deadline = node_apply_deadline(s->apply);
+    if (deadline == atomic_load(&s->deadline_ns)) return;
+    atomic_store(&s->deadline_ns, deadline);
+    if (deadline != INT64_MAX && !atomic_exchange(&s->arm_queued, true)) {
+        loop_post(s->control, &s->arm_deadline);
+    }
+}
+
+static void flush(void *arg)
+{
+    struct server *s = arg;
+    struct node_apply_output o;
+    bool more = node_apply_run(s->apply, now_ns(s), STEPS_PER_RUN);
+    while (node_apply_take(s->apply, &o) > 0) {
+        if (give(s, &o)) return;
+    }
+    answer_commit_waits(s);
+    arm_deadline(s);
+    if (more) server__lone_post(s, &s->apply_continue, false, APPLY_IN_CONTINUE, false);
+}
+
+void server__apply_init(struct server *s)
+{
+    actor_init(&s->apply_actor, &(struct actor_opts){.handle = handle,
+                                                     .flush = flush,
+                                                     .arg = s,
+                                                     .loop = s->io[s->io_count - 1].loop,
+                                                     .clock = &s->clock});
+}
+
+void server__apply_post(struct server *s, struct rpc_input *in, int kind, bool may_run)
+{
+    in->kind = kind;
+    actor_post(&s->apply_actor, &in->link, may_run);
+}
+
+void server__lone_post(struct server *s, struct lone_input *in, bool raft, int kind, bool may_run)
+{
+    if (atomic_exchange(&in->queued, true)) return;
+    if (raft) {
+        server__raft_post(s, &in->input, kind, may_run);
+    } else {
+        server__apply_post(s, &in->input, kind, may_run);
+    }
+}

@@ -1,0 +1,289 @@
+/* Inside the server: one member, its actors, threads and listeners.
+ *
+ * Who owns what:
+ *   raft actor    node_raft; its inputs are `struct rpc_input` of enum raft_input
+ *   apply actor   node_apply, mvcc's writer side, leases; inputs of enum apply_input
+ *   wal thread    struct wal; its queue holds `struct wal_item`
+ *   store thread  the backend's write transaction; its queue holds `struct store_item`
+ *   control loop  the main thread: signals, accept, ticks, start and stop
+ *   io threads    their connections
+ */
+#ifndef SERVER_SERVER_INT_H
+#define SERVER_SERVER_INT_H
+
+#include <stdatomic.h>
+
+#include "backend/backend.h"
+#include "env/failpoint.h"
+#include "lease/lease.h"
+#include "mvcc/mvcc.h"
+#include "node/node_apply.h"
+#include "node/node_raft.h"
+#include "os/actor.h"
+#include "os/rand.h"
+#include "os/rwlock.h"
+#include "os/signal.h"
+#include "os/thread.h"
+#include "server/config.h"
+#include "server/conn.h"
+#include "server/server.h"
+#include "server/worker.h"
+#include "snap/datadir.h"
+#include "wal/wal.h"
+
+enum { IO_THREADS_MAX = 64, LISTENERS_MAX = 64, WORKER_COUNT = 2 };
+
+enum raft_input {
+    RAFT_IN_CHAIN,     /* the input of the first rpc_wait of a chain */
+    RAFT_IN_TICK,      /* server's own, reused */
+    RAFT_IN_PERSISTED, /* a wal_item */
+    RAFT_IN_NOTE,      /* a note_item from apply */
+    RAFT_IN_STOP       /* server's own */
+};
+
+enum apply_input {
+    APPLY_IN_NOTE,      /* a note_item from raft */
+    APPLY_IN_TICK,      /* server's own, reused */
+    APPLY_IN_CONTINUE,  /* server's own, reused */
+    APPLY_IN_COMMITTED, /* a store_item */
+    APPLY_IN_NO_SPACE,  /* server's own, reused */
+    APPLY_IN_PORTION,   /* a compact_item */
+    APPLY_IN_SNAPSHOT,  /* a snapshot_item */
+    APPLY_IN_COMMIT     /* the input of an rpc_wait that asks for a commit */
+};
+
+/* An input that exists once and is posted only when it is not already queued. */
+struct lone_input {
+    struct rpc_input input; /* first */
+    atomic_bool queued;
+};
+
+/* --- work of the WAL thread ----------------------------------------------------------------------- */
+
+struct snapshot_item;
+
+struct wal_item {
+    struct rpc_input input; /* first; on its way back to the raft actor */
+    struct list link;       /* in the queue */
+    struct node_persist persist;
+    struct snapshot_item *snapshot; /* instead of persist: the record of a local snapshot */
+};
+
+/* A local snapshot on its way: worker (.snap file), WAL thread (record), apply actor (done). */
+struct snapshot_item {
+    struct rpc_input input; /* first */
+    struct work work;
+    struct server *s;
+    raft_index index;
+    raft_term term;
+    struct raft_conf_state *conf;
+    struct membership *members;
+    bool ok;
+};
+
+struct store_item {
+    struct rpc_input input; /* first */
+    struct list link;
+    struct mvcc_run *run;
+    struct mvcc_portion *portion;
+    uint64_t store_bytes;
+    bool storage_version; /* write the storage version and nothing else */
+};
+
+struct compact_item {
+    struct rpc_input input; /* first */
+    struct work work;
+    struct server *s;
+    struct mvcc_compact *job;
+    struct mvcc_portion *portion;
+};
+
+struct note_item {
+    struct rpc_input input; /* first */
+    union {
+        struct node_to_apply to_apply;
+        struct node_to_raft to_raft;
+    } note;
+};
+
+struct job_item { /* of a request, on a worker */
+    struct work work;
+    struct rpc_job *job;
+    struct server *s;
+};
+
+struct io_thread {
+    struct server *s;
+    struct thread thread;
+    struct loop *loop;
+    struct conn_set *conns;
+    bool started;
+};
+
+struct listener {
+    struct server *s;
+    int fd;
+    const char *url;
+    struct conn_face face;
+    struct loop_watch *watch;
+    const char *unix_path; /* to be unlinked; NULL */
+};
+
+enum server_phase {
+    SERVER_STARTING,
+    SERVER_SERVING,
+    SERVER_DRAINING,
+    SERVER_STOPPING,
+    SERVER_STOPPED
+};
+
+struct server {
+    const struct config *config;
+    const struct alloc *alloc;
+    const struct log *log;
+    struct clock clock;
+    struct datadir dir;
+    const struct disk *disk;
+
+    /* identity */
+    uint64_t cluster_id;
+    uint64_t member_id;
+    struct node_ids ids;
+
+    /* the heart */
+    struct os_rwlock index_lock;
+    struct backend_lmdb *lmdb;
+    struct backend backend;
+    struct mvcc *mvcc;
+    struct lease_table *leases;
+    struct node_raft *raft;
+    struct node_apply *apply;
+    struct bytes *client_urls; /* lent to the apply half */
+    struct node_status status;
+    struct actor raft_actor;
+    struct actor apply_actor;
+    bool actors_ready;
+    struct lone_input raft_tick, raft_stop;
+    struct lone_input apply_tick, apply_continue, apply_no_space;
+    struct rpc_wait *commit_waits; /* apply actor: RPC_ASK_COMMIT, by `next` */
+    struct task arm_deadline;      /* control loop: sets the timer for apply's deadline */
+    atomic_bool arm_queued;
+    _Atomic int64_t deadline_ns;
+
+    /* disk threads */
+    struct wal *wal;
+    struct wal_opts wal_opts;
+    struct thread wal_thread;
+    struct thread_queue wal_queue;
+    bool wal_started;
+    struct thread store_thread;
+    struct thread_queue store_queue;
+    bool store_started;
+    struct workers *workers;
+    _Atomic uint64_t db_bytes;
+    _Atomic uint64_t db_in_use_bytes;
+    atomic_bool storage_version_known;
+
+    /* versions that io threads look at */
+    struct mutex versions_mutex;
+    struct membership *members;
+    struct alarms *alarms;
+
+    /* control */
+    struct loop *control;
+    struct loop_timer *tick_timer;
+    struct loop_timer *deadline_timer;
+    struct loop_timer *stop_timer;
+    struct signals *signals;
+    struct task ready_task, stopped_task, fatal_task;
+    atomic_bool fatal_set;
+    struct errmsg fatal;
+    enum server_phase phase;
+    int stop_signal;
+    uint64_t drain_start_ns;
+
+    /* network */
+    struct rpc_member member;
+    struct conn_limits limits;
+    struct io_thread io[IO_THREADS_MAX];
+    unsigned io_count;
+    unsigned io_next; /* round robin of new connections */
+    struct listener listeners[LISTENERS_MAX];
+    unsigned listener_count;
+    uint64_t start_ns;
+};
+
+/* --- boot.c, store_open.c --- */
+
+/* Opens or makes the data directory and everything that lives on it, up to node halves that have run nothing yet. */
+int server__boot(struct server *s, struct errmsg *em);
+void server__unboot(struct server *s);
+
+/* What the store said at start. */
+struct store_start {
+    uint64_t consistent_index;
+    uint64_t consistent_term;
+    struct membership *members;
+    struct alarms *alarms;
+    bool auth_enabled;
+    struct buf conf_state;
+    char storage_version[16];
+};
+void server__store_start_deinit(struct store_start *st);
+/* Opens the store, or makes it, and loads every table. Errors: as backend_lmdb_open(); `*out` is then empty. */
+int server__store_open(struct server *s, bool create, struct store_start *out, struct errmsg *em);
+void server__store_close(struct server *s);
+
+/* --- cluster.c: --initial-cluster --- */
+
+struct first_cluster {
+    struct member *members; /* ascending id; all in `arena` */
+    size_t count;
+    uint64_t own_id;
+    uint64_t cluster_id;
+};
+int server__first_cluster(const struct config *c, struct arena *arena, struct first_cluster *out,
+                          struct errmsg *em);
+
+/* --- drive_raft.c, drive_apply.c --- */
+
+void server__actors_init(struct server *s);
+void server__raft_post(struct server *s, struct rpc_input *in, int kind, bool may_run);
+void server__apply_post(struct server *s, struct rpc_input *in, int kind, bool may_run);
+void server__lone_post(struct server *s, struct lone_input *in, bool raft, int kind, bool may_run);
+void server__raft_init(struct server *s);
+void server__apply_init(struct server *s);
+/* Lets a wait go back to its requester. */
+void server__answer(struct rpc_wait *w, int rc, struct apply_result *result);
+
+/* --- wal_thread.c, store_thread.c --- */
+
+int server__wal_start(struct server *s, struct errmsg *em);
+void server__wal_stop(struct server *s);
+int server__store_start(struct server *s, struct errmsg *em);
+void server__store_stop(struct server *s);
+void server__snapshot_begin(struct server *s, struct snapshot_item *item);
+void server__compact_begin(struct server *s, struct mvcc_compact *job);
+
+/* --- face.c, metrics.c --- */
+
+void server__face_init(struct server *s);
+void server__publish_members(struct server *s, struct membership *m); /* takes the reference */
+void server__publish_alarms(struct server *s, struct alarms *a);      /* takes the reference */
+int server__metrics(void *arg, struct buf *out);
+
+/* --- listen.c --- */
+
+int server__listen(struct server *s, struct errmsg *em);
+/* Lets connections in on listeners of this kind. */
+int server__accept(struct server *s, bool clients, struct errmsg *em);
+void server__unlisten(struct server *s);
+
+/* --- shared --- */
+
+/* Ends the process with this line: no further answer leaves that a thread could still hold back. Any thread. */
+void server__fatal(struct server *s, const struct errmsg *em);
+/* Memory that the server cannot run without; ends the process when there is none. */
+void *server__need(struct server *s, size_t bytes);
+
+#endif
