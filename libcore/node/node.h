@@ -52,8 +52,8 @@ struct node_waiter {
     int64_t start_ns;    /* node's: when it came in */
     bool no_limit; /* set by the caller: only the client's own deadline ends it (conf changes) */
     bool read;     /* node's */
-    int error;     /* node's: kept until an answer that must wait for another entry */
-    struct apply_result *held; /* node's: likewise */
+    raft_index read_index;     /* node's: what must be applied, or noted, before the answer */
+    struct apply_result *held; /* node's: an answer that something else must come before */
 };
 
 /* An answer. `error` 0: for a read, it may be served now from a view of this moment; for a proposal, `result` has

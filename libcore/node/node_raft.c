@@ -140,7 +140,6 @@ int node_raft_propose(struct node_raft *n, const struct node_request *req)
     (void)rcbuf_ref(req->data);
     req->waiter->start_ns = n->now_ns;
     req->waiter->read = false;
-    req->waiter->error = 0;
     req->waiter->held = NULL;
     return 0;
 }

@@ -24,7 +24,6 @@ int node_raft_read(struct node_raft *n, struct node_waiter *waiter)
     if (n->read_count >= NODE_WAITING_MAX) return E_TOO_MANY_REQUESTS;
     waiter->start_ns = n->now_ns;
     waiter->read = true;
-    waiter->error = 0;
     waiter->held = NULL;
     list_push_back(&n->next_round, &waiter->link);
     n->read_count++;
