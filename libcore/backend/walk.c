@@ -1,7 +1,7 @@
 /* The walk over all pages; the form of the file is in walk_int.h, the promise in walk.h.
  *
  * Idea: every page is claimed in a bitmap when it is first met, and claiming one twice is damage; so loops and shared
- * subtrees end by themselves, and at the end the unclaimed bits are the leaked pages. Trees are walked in key
+ * subtrees end by themselves, and at the end no bit may be left. Trees are walked in key
  * order with a stack of one page per level. Keys must rise over the whole table, and the key by which a branch
  * leads to a child stands in that sequence between what comes before and after: each key met, in a leaf or a
  * branch, is compared with the one before it only.
@@ -147,7 +147,9 @@ static int main_row(struct walk *w, const struct tree *t, uint64_t page, const s
     while (i < TABLE_COUNT && !bytes_eq(n->key, bytes_str(table_name((enum table)i))))
         i++;
     if (i == TABLE_COUNT || n->flags != WALK_NODE_TABLE) {
-        errmsg_set(w->em, "%s holds a table or row that this program does not know", w->path);
+        errmsg_set(w->em,
+                   "%s is damaged or of another program: page %llu: it names no table of ours",
+                   w->path, (unsigned long long)page);
         return E_UNSUPPORTED;
     }
     if (n->value_bytes != WALK_RECORD_BYTES) return bad(w, page, "a table's record is damaged");
@@ -366,12 +368,18 @@ static int get_memory(struct walk *w, uint64_t file_bytes)
     return 0;
 }
 
-static void report(struct walk *w)
+/* LMDB loses no page, so one that nothing names stands for a tree that is not the one that was written: an old
+ * page in the place of a newer one, most likely a write that never arrived. */
+static int report(struct walk *w)
 {
     w->stats->txn_id = w->meta.txn_id;
     w->stats->page_bytes = w->meta.page_bytes;
     w->stats->page_count = w->meta.last_page + 1;
-    w->stats->leaked_count = w->stats->page_count - 2 - w->claimed_count;
+    if (w->claimed_count == w->stats->page_count - 2) return 0;
+    uint64_t page = 2;
+    while ((w->claimed[page / 8] & 1u << page % 8) != 0)
+        page++;
+    return bad(w, page, "it is neither in use nor free");
 }
 
 static int walk_all(struct walk *w, const struct disk *disk, struct disk_file *file)
@@ -387,8 +395,7 @@ static int walk_all(struct walk *w, const struct disk *disk, struct disk_file *f
     rc = get_memory(w, st.size_bytes);
     if (rc == 0) rc = walk_tables(w);
     if (rc == 0) rc = walk_free_list(w);
-    if (rc == 0) report(w);
-    return rc;
+    return rc == 0 ? report(w) : rc;
 }
 
 int backend_walk_file(const struct disk *disk, struct disk_file *file, const char *path,

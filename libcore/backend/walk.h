@@ -31,9 +31,8 @@ struct walk_opts {
 struct walk_stats {
     uint64_t txn_id; /* of the state walked */
     uint32_t page_bytes;
-    uint64_t page_count;   /* last used page + 1 */
-    uint64_t free_count;   /* pages that the free list names */
-    uint64_t leaked_count; /* pages that nothing names: lost space, no damage */
+    uint64_t page_count; /* last used page + 1 */
+    uint64_t free_count; /* pages that the free list names */
     uint64_t row_count[TABLE_COUNT];
 };
 
