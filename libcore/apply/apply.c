@@ -23,10 +23,12 @@ static int start_from(struct apply *a, const struct apply_start *start)
     }
     buf_deinit(&a->conf_json);
     a->conf_json = json;
+    struct membership *members = membership_ref(start->members); /* which may be the ones we have */
+    struct alarms *alarms = alarm_ref(start->alarms);
     membership_unref(a->members);
-    a->members = membership_ref(start->members);
     alarm_unref(a->alarms);
-    a->alarms = alarm_ref(start->alarms);
+    a->members = members;
+    a->alarms = alarms;
     a->consistent = start->consistent_index;
     a->index = start->consistent_index;
     a->term = start->consistent_term;
