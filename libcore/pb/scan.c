@@ -83,6 +83,18 @@ static int scan_packed(struct scan *s, const ProtobufCFieldDescriptor *fd, struc
     return 0;
 }
 
+static int scan_string(struct scan *s, const ProtobufCFieldDescriptor *fd, struct bytes text)
+{
+    if (pb__wants_utf8(fd) && !pb_utf8_valid(text)) {
+        return malformed(s, "a string contains invalid UTF-8");
+    }
+    /* In C it would end there: a name that goes on behind must not pass for the shorter one. */
+    if (text.len > 0 && memchr(text.data, 0, text.len) != NULL) {
+        return malformed(s, "a string contains a zero byte");
+    }
+    return charge(s, 0, block_bytes((uint64_t)text.len + 1));
+}
+
 static int scan_field(struct scan *s, const ProtobufCFieldDescriptor *fd, const struct pb_field *f)
 {
     enum pb__kind kind = pb__kind(fd, f->wire);
@@ -93,11 +105,7 @@ static int scan_field(struct scan *s, const ProtobufCFieldDescriptor *fd, const 
         if (rc < 0) return rc;
     }
     switch (kind) {
-    case PB__STRING:
-        if (pb__wants_utf8(fd) && !pb_utf8_valid(f->data)) {
-            return malformed(s, "a string contains invalid UTF-8");
-        }
-        return charge(s, 0, block_bytes((uint64_t)f->data.len + 1));
+    case PB__STRING: return scan_string(s, fd, f->data);
     case PB__BYTES: return charge(s, 0, f->data.len == 0 ? 0 : block_bytes(f->data.len));
     case PB__MESSAGE: return open_message(s, fd->descriptor, f->data);
     case PB__SCALAR:

@@ -3,7 +3,8 @@
  * Walks a message against its descriptor without recursion and without memory of its own, so that nothing
  * is allocated for a message that is malformed, too deep or too large. What it accepts, pb_unpack() can
  * only fail for want of memory. As Go's decoder: fields with an unknown number, or a known number and
- * another wire type, are skipped; a string of a proto3 message must be valid UTF-8. */
+ * another wire type, are skipped; a string of a proto3 message must be valid UTF-8. Unlike Go's, it refuses a string with a zero
+ * byte inside, since a C string would end there. */
 #ifndef PB_SCAN_H
 #define PB_SCAN_H
 
@@ -37,7 +38,7 @@ struct pb_cost {
 
 /* Fills `*cost` for `in` as a message of type `desc`. Pure, any thread; borrows all.
  *
- * Errors: E_PROTO malformed (cut, invalid tag, invalid UTF-8); E_TOOBIG a bound is exceeded. `em` names the
+ * Errors: E_PROTO malformed (cut, invalid tag, invalid UTF-8, a zero byte in a string); E_TOOBIG a bound is exceeded. `em` names the
  *         message type and what was wrong; `*cost` is untouched. */
 int pb_scan(const ProtobufCMessageDescriptor *desc, struct bytes in, const struct pb_bounds *bounds,
             struct pb_cost *cost, struct errmsg *em);

@@ -4,7 +4,7 @@
  * sub-message in quadratic time and memory, recurses, and refuses what Go skips. Ours gives what Go gives:
  * the last value of a scalar wins, occurrences of a singular sub-message are merged, of a oneof the
  * last member wins (and merges with itself), repeated scalars may come packed or not, unknown fields are
- * dropped. */
+ * dropped. Maps are lists of entries as they came: the last of a key counts. */
 #ifndef PB_UNPACK_H
 #define PB_UNPACK_H
 

@@ -272,6 +272,19 @@ static void test_invalid_utf8_in_a_string_is_refused(void **state)
     (void)unpack(f, &etcdserverpb__request__descriptor, BYTES(0x12, 2, 0xc3, 0x28));
 }
 
+static void test_a_zero_byte_in_a_string_is_refused(void **state)
+{
+    struct fixture *f = *state;
+    ProtobufCMessage *msg = NULL;
+    struct bytes in = BYTES(0x0a, 6, 'r', 'o', 'o', 't', 0, 'x');
+    assert_int_equal(E_PROTO, pb_unpack(&etcdserverpb__authenticate_request__descriptor, in,
+                                        &f->arena, &msg, &f->em));
+    assert_string_equal("etcdserverpb.AuthenticateRequest: a string contains a zero byte",
+                        f->em.text);
+    /* Bytes may hold any. */
+    (void)unpack(f, &etcdserverpb__put_request__descriptor, BYTES(0x0a, 2, 0, 0));
+}
+
 static void test_every_cut_of_a_message_is_refused_or_a_message(void **state)
 {
     struct fixture *f = *state;
@@ -402,6 +415,7 @@ int main(void)
         CASE(test_alias_points_into_the_input),
         CASE(test_long_lists_keep_their_order),
         CASE(test_invalid_utf8_in_a_string_is_refused),
+        CASE(test_a_zero_byte_in_a_string_is_refused),
         CASE(test_every_cut_of_a_message_is_refused_or_a_message),
         CASE(test_depth_is_bounded),
         CASE(test_counts_and_memory_are_bounded),
