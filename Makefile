@@ -3,6 +3,7 @@
 MAKEFLAGS += --no-builtin-rules
 .SUFFIXES:
 .DELETE_ON_ERROR:
+.SECONDARY:
 SHELL := /bin/bash
 
 PREFIX  ?= /usr/local
