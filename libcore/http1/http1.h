@@ -35,7 +35,7 @@ struct http1_request {
     struct bytes body; /* chunks joined */
     bool head;         /* the method is HEAD: an answer's body is not sent */
     bool keep_alive;
-    int minor; /* HTTP/1.minor */
+    int minor; /* of HTTP/1.minor: 0 or 1 */
 };
 
 /* The first value of a header, any case; data is NULL when there is none. */
@@ -80,7 +80,8 @@ int http1_conn_feed(struct http1_conn *c, const uint8_t *data, size_t len, uint6
 /* The client has ended its side (a half close): what was asked is still answered, then done. */
 void http1_conn_eof(struct http1_conn *c);
 
-/* The bytes to be sent next; valid until any other call. http1_conn_sent() drops the first `n` of them. */
+/* The bytes to be sent next; valid until any other call. http1_conn_sent() drops the first `n` of them; once
+ * an answer is complete it goes on with what was pipelined behind it. */
 struct bytes http1_conn_out(const struct http1_conn *c);
 void http1_conn_sent(struct http1_conn *c, size_t n);
 
