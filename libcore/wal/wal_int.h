@@ -71,6 +71,7 @@ struct wal_reader {
     size_t at;              /* segment being read */
     struct disk_file *file; /* NULL before the first read of it */
     uint64_t size_bytes;
+    bool sized;      /* size_bytes is known */
     uint64_t offset; /* behind the last good record */
     uint32_t crc;
     struct buf window; /* bytes of the file from `window_at` on */

@@ -88,17 +88,15 @@ int wal_reader_open_file(const struct wal_opts *o, const char *path, struct wal_
     const char *base = slash == NULL ? path : slash + 1;
     struct wal__segment one = {0};
     (void)wal__name_parse(base, &one);
+    size_t shown = strlen(base); /* the name is for messages and views only: a long one is cut */
+    if (shown >= sizeof one.name) shown = sizeof one.name - 1;
+    memcpy(one.name, base, shown);
     rc = wal__segments_reserve(&r->segs);
-    if (rc == 0 && strlen(base) >= sizeof one.name) rc = wal_fs_fail(em, E_TOOBIG, "open", path);
     if (rc == 0) {
-        memcpy(one.name, base, strlen(base) + 1);
         r->segs.v[r->segs.count++] = one;
         rc = r->o.disk->open(r->o.disk->arg, path, DISK_READ, 0, &r->file);
         if (rc < 0) wal_fs_fail(em, rc, "open", path);
     }
-    struct disk_stat st = {0};
-    if (rc == 0) rc = r->o.disk->file_stat(r->o.disk->arg, r->file, &st);
-    r->size_bytes = st.size_bytes;
     if (rc < 0) {
         wal_reader_close(r);
         return rc;
@@ -141,27 +139,34 @@ static int say(struct errmsg *em, int rc, const struct wal_reader *r, const char
     return rc;
 }
 
-/* Opens the segment at hand if need be and learns its size. */
+static int file_open(struct wal_reader *r, struct errmsg *em)
+{
+    const struct wal__segment *s = &r->segs.v[r->at];
+    if (s->file != NULL) {
+        r->file = s->file;
+        return 0;
+    }
+    struct wal_path path;
+    int rc = wal_fs_join(r->dir.text, s->name, &path, em);
+    if (rc < 0) return rc;
+    struct disk_file *f;
+    rc = r->o.disk->open(r->o.disk->arg, path.text, DISK_READ, 0, &f);
+    if (rc < 0) return wal_fs_fail(em, rc, "open", path.text);
+    r->file = f;
+    return 0;
+}
+
+/* Opens the segment at hand if need be, and learns its size: at first, and again at the end of the log. */
 static int file_ready(struct wal_reader *r, struct errmsg *em)
 {
-    if (r->file != NULL) return 0;
-    struct wal__segment *s = &r->segs.v[r->at];
-    struct disk_file *f = s->file;
-    int rc = 0;
-    if (f == NULL) {
-        struct wal_path path;
-        rc = wal_fs_join(r->dir.text, s->name, &path, em);
-        if (rc == 0) {
-            rc = r->o.disk->open(r->o.disk->arg, path.text, DISK_READ, 0, &f);
-            if (rc < 0) wal_fs_fail(em, rc, "open", path.text);
-        }
-    }
+    if (r->sized) return 0;
+    int rc = r->file == NULL ? file_open(r, em) : 0;
     if (rc < 0) return rc;
-    r->file = f;
     struct disk_stat st;
-    rc = r->o.disk->file_stat(r->o.disk->arg, f, &st);
+    rc = r->o.disk->file_stat(r->o.disk->arg, r->file, &st);
     if (rc < 0) return say(em, rc, r, err_text(rc));
     r->size_bytes = st.size_bytes;
+    r->sized = true;
     return 0;
 }
 
@@ -170,19 +175,17 @@ static void file_next(struct wal_reader *r)
     ASSERT(!is_last(r));
     if (!r->borrowed) r->o.disk->close(r->o.disk->arg, r->file);
     r->file = NULL;
+    r->sized = false;
     r->at++;
     r->offset = 0;
     r->window.len = 0;
     r->window_at = 0;
 }
 
-/* The end of the log as it is now: forget what was read of it. */
-static int at_end(struct wal_reader *r, struct errmsg *em)
+/* The end of the log as it is now: what was read of it and its size are forgotten. */
+static int at_end(struct wal_reader *r)
 {
-    struct disk_stat st;
-    int rc = r->o.disk->file_stat(r->o.disk->arg, r->file, &st);
-    if (rc < 0) return say(em, rc, r, err_text(rc));
-    r->size_bytes = st.size_bytes;
+    r->sized = false;
     r->window.len = 0;
     r->window_at = r->offset;
     return E_NOTFOUND;
@@ -306,8 +309,7 @@ int wal_reader_next(struct wal_reader *r, struct wal_view *out, struct errmsg *e
         int rc = file_ready(r, em);
         if (rc == 0) rc = record_next(r, out, em);
         if (rc != E_NOTFOUND) return rc;
-        if (r->file == NULL) return rc;
-        if (is_last(r)) return at_end(r, em);
+        if (is_last(r)) return at_end(r);
         file_next(r);
     }
 }
