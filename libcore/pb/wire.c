@@ -9,7 +9,8 @@
 
 /* ---- reading ------------------------------------------------------------------------------------ */
 
-int pb_read_varint(struct pb_reader *r, uint64_t *out)
+/* A varint of more than one byte. */
+static int read_long_varint(struct pb_reader *r, uint64_t *out)
 {
     const uint8_t *at = r->at;
     uint64_t v = 0;
@@ -26,6 +27,14 @@ int pb_read_varint(struct pb_reader *r, uint64_t *out)
         }
     }
     return E_PROTO;
+}
+
+int pb_read_varint(struct pb_reader *r, uint64_t *out)
+{
+    /* Most tags, lengths and numbers are below 128. */
+    if (r->at == r->end || *r->at >= 0x80) return read_long_varint(r, out);
+    *out = *r->at++;
+    return 0;
 }
 
 static int read_fixed(struct pb_reader *r, size_t len, uint64_t *out)
