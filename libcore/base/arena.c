@@ -1,7 +1,9 @@
-/* Chunks in a list, each twice as large as the one before, up to a bound; blocks are cut off the newest.
+/* Chunks in a list, each twice as large as the one before, up to a bound; blocks are cut off the
+ * newest.
  *
- * A block larger than the next chunk would be gets a chunk of its own size. Nothing moves, nothing is freed
- * singly. The oldest chunk survives a reset, so that a steady round of work allocates nothing. */
+ * A block larger than the next chunk would be gets a chunk of its own size. Nothing moves, nothing
+ * is freed singly. The oldest chunk survives a reset, so that a steady round of work allocates
+ * nothing. */
 #include "base/arena.h"
 
 #include <stdalign.h>

@@ -62,8 +62,8 @@ int buf_put_str(struct buf *b, const char *text)
     return buf_put(b, text, strlen(text));
 }
 
-/* Short texts, nearly all, are printed once and copied. A longer one is printed again in place, where vsnprintf's
- * terminating zero needs one byte of room more than is kept. */
+/* Short texts, nearly all, are printed once and copied. A longer one is printed again in place,
+ * where vsnprintf's terminating zero needs one byte of room more than is kept. */
 int buf_printf(struct buf *b, const char *format, ...)
 {
     char small[256];

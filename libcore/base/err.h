@@ -48,8 +48,8 @@ enum grpc_code err_grpc_code(int rc);
 /* What a program that ends because of `rc` exits with: 0 for 0, else never 0. */
 int err_exit_code(int rc);
 
-/* Maps an errno value of the moment to an E_...: ENOMEM, ENOSPC, EDQUOT, ENOENT, EEXIST, EACCES, EPERM,
- * EINTR, EAGAIN, EADDRINUSE, ECONNREFUSED, ...; anything else is E_IO. */
+/* Maps an errno value of the moment to an E_...: ENOMEM, ENOSPC, EDQUOT, ENOENT, EEXIST, EACCES,
+ * EPERM, EINTR, EAGAIN, EADDRINUSE, ECONNREFUSED, ...; anything else is E_IO. */
 int err_from_errno(int errno_value);
 
 #endif

@@ -1,6 +1,8 @@
-/* An intrusive binary min-heap: each item knows its place, so any one can be moved or removed in O(log n).
+/* An intrusive binary min-heap: each item knows its place, so any one can be moved or removed in
+ * O(log n).
  *
- * The items' order is a function; the array of pointers is the only memory. Used for deadlines and the like. */
+ * The items' order is a function; the array of pointers is the only memory. Used for deadlines and
+ * the like. */
 #ifndef BASE_HEAP_H
 #define BASE_HEAP_H
 

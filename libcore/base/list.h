@@ -73,7 +73,8 @@ static inline void list_splice_back(struct list *to, struct list *from)
     list_init(from);
 }
 
-/* Walks from first to last; the body must not remove `link` (LIST_EACH_SAFE may: `spare` is a second cursor). */
+/* Walks from first to last; the body must not remove `link` (LIST_EACH_SAFE may: `spare` is a
+ * second cursor). */
 #define LIST_EACH(head, link) for ((link) = (head)->next; (link) != (head); (link) = (link)->next)
 #define LIST_EACH_SAFE(head, link, spare)                                                          \
     for ((link) = (head)->next, (spare) = (link)->next; (link) != (head);                          \

@@ -1,7 +1,8 @@
 /* Log events are values; text is made at the edge.
  *
- * A module that has something to say gets a `struct log` at its birth and emits an event: a level, a
- * message and a few typed fields. The sink (os: zap-like JSON lines; tests: a list) decides the form. */
+ * A module that has something to say gets a `struct log` at its birth and emits an event: a level,
+ * a message and a few typed fields. The sink (os: zap-like JSON lines; tests: a list) decides the
+ * form. */
 #ifndef BASE_LOG_H
 #define BASE_LOG_H
 

@@ -1,7 +1,7 @@
 /* Two maps of the same shape: linear probing in a power-of-two array.
  *
- * A removal shifts later members of its cluster back, so look-ups never meet a tombstone and end at the first free slot.
- * Hashing is by multiply-and-fold of 64-bit words under a seed. */
+ * A removal shifts later members of its cluster back, so look-ups never meet a tombstone and end at
+ * the first free slot. Hashing is by multiply-and-fold of 64-bit words under a seed. */
 #include "base/map.h"
 
 #include "base/assert.h"
@@ -10,7 +10,7 @@
 
 enum { MAP_SLOTS_MIN = 16 };
 
-/* --- hashes -------------------------------------------------------------------------------------- */
+/* --- hashes ----------------------------------------------------------------------------------- */
 
 static uint64_t fold(uint64_t a, uint64_t b)
 {
@@ -51,15 +51,15 @@ static size_t slots_for(size_t slot_count, size_t count, size_t more)
     return n;
 }
 
-/* Whether an entry that belongs to `home` may stay at `at` when `hole`, before it in its cluster, gets free: when
- * home lies behind the hole. */
+/* Whether an entry that belongs to `home` may stay at `at` when `hole`, before it in its cluster,
+ * gets free: when home lies behind the hole. */
 static bool stays(size_t home, size_t hole, size_t at)
 {
     if (hole <= at) return hole < home && home <= at;
     return hole < home || home <= at;
 }
 
-/* --- numbers ------------------------------------------------------------------------------------- */
+/* --- numbers ---------------------------------------------------------------------------------- */
 
 void map_u64_init(struct map_u64 *m, const struct alloc *alloc, uint64_t seed)
 {
@@ -159,7 +159,7 @@ bool map_u64_next(const struct map_u64 *m, size_t *at, uint64_t *key, void **val
     return false;
 }
 
-/* --- byte strings -------------------------------------------------------------------------------- */
+/* --- byte strings ----------------------------------------------------------------------------- */
 
 void map_bytes_init(struct map_bytes *m, const struct alloc *alloc, uint64_t seed)
 {

@@ -1,8 +1,9 @@
 /* Open-addressing hash maps: 64-bit numbers to pointers, and byte strings to pointers.
  *
- * Linear probing, backward-shift deletion (no tombstones), power-of-two size, at most 3/4 full. A change either fits or
- * fails with E_NOMEM before anything changed; map_u64_reserve() first makes it sure to fit. Order of a walk is
- * unspecified. Hashes of outside data take a `seed` so that nobody can pick colliding keys. */
+ * Linear probing, backward-shift deletion (no tombstones), power-of-two size, at most 3/4 full. A
+ * change either fits or fails with E_NOMEM before anything changed; map_u64_reserve() first makes
+ * it sure to fit. Order of a walk is unspecified. Hashes of outside data take a `seed` so that
+ * nobody can pick colliding keys. */
 #ifndef BASE_MAP_H
 #define BASE_MAP_H
 
@@ -13,7 +14,7 @@
 #include "base/alloc.h"
 #include "base/bytes.h"
 
-/* --- numbers ------------------------------------------------------------------------------------- */
+/* --- numbers ---------------------------------------------------------------------------------- */
 
 struct map_u64_slot {
     uint64_t key;
@@ -49,7 +50,7 @@ void *map_u64_remove(struct map_u64 *m, uint64_t key);
 /* Walks: `*at` starts at 0; false behind the last. No change of the map between the calls. */
 bool map_u64_next(const struct map_u64 *m, size_t *at, uint64_t *key, void **value);
 
-/* --- byte strings -------------------------------------------------------------------------------- */
+/* --- byte strings ----------------------------------------------------------------------------- */
 
 struct map_bytes_slot {
     struct bytes key; /* borrowed from the value's owner */
@@ -71,8 +72,9 @@ void map_bytes_init(struct map_bytes *m, const struct alloc *alloc, uint64_t see
 void map_bytes_deinit(struct map_bytes *m);
 int map_bytes_reserve(struct map_bytes *m, size_t more);
 
-/* Stores a value that is not NULL, replacing one together with its key. The bytes of `key` are borrowed until the
- * entry is replaced or removed: usually they lie in the value. Errors: E_NOMEM. */
+/* Stores a value that is not NULL, replacing one together with its key. The bytes of `key` are
+ * borrowed until the entry is replaced or removed: usually they lie in the value. Errors: E_NOMEM.
+ */
 int map_bytes_put(struct map_bytes *m, struct bytes key, void *value);
 void *map_bytes_get(const struct map_bytes *m, struct bytes key);
 void *map_bytes_remove(struct map_bytes *m, struct bytes key);

@@ -1,4 +1,5 @@
-/* xoshiro256** 1.0 (Blackman, Vigna; public domain), seeded through splitmix64 so that any seed is a good one. */
+/* xoshiro256** 1.0 (Blackman, Vigna; public domain), seeded through splitmix64 so that any seed is
+ * a good one. */
 #include "base/prng.h"
 
 #include <string.h>

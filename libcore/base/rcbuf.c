@@ -1,5 +1,5 @@
-/* One block holds the count and the bytes. The release/acquire pair on the count makes all that other holders
- * did happen before the free. */
+/* One block holds the count and the bytes. The release/acquire pair on the count makes all that
+ * other holders did happen before the free. */
 #include "base/rcbuf.h"
 
 #include "base/assert.h"

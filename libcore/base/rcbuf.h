@@ -1,6 +1,7 @@
 /* An immutable, reference-counted run of bytes, shared between threads.
  *
- * One entry's bytes are one of these, held by the raft log, the WAL queue, peers and apply alike. */
+ * One entry's bytes are one of these, held by the raft log, the WAL queue, peers and apply alike.
+ */
 #ifndef BASE_RCBUF_H
 #define BASE_RCBUF_H
 
@@ -16,8 +17,8 @@ struct rcbuf {
     uint8_t data[];
 };
 
-/* Gives a buffer of `len` writable bytes with one reference, NULL without memory. Its maker may write to
- * it until the first time it is shared. */
+/* Gives a buffer of `len` writable bytes with one reference, NULL without memory. Its maker may
+ * write to it until the first time it is shared. */
 struct rcbuf *rcbuf_new(const struct alloc *alloc, size_t len);
 struct rcbuf *rcbuf_copy(const struct alloc *alloc, struct bytes s);
 

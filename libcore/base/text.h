@@ -1,8 +1,8 @@
-/* Bytes to text and back, the way Go's standard library writes and reads it, because that is what users and scripts
- * of etcd see.
+/* Bytes to text and back, the way Go's standard library writes and reads it, because that is what
+ * users and scripts of etcd see.
  *
- * Writers append to a `struct buf` (errors: E_NOMEM, E_TOOBIG, as buf_put()). Parsers return 0, or E_INVAL with
- * Go's own error text in `em`, outputs untouched. No locale, no recursion. */
+ * Writers append to a `struct buf` (errors: E_NOMEM, E_TOOBIG, as buf_put()). Parsers return 0, or
+ * E_INVAL with Go's own error text in `em`, outputs untouched. No locale, no recursion. */
 #ifndef BASE_TEXT_H
 #define BASE_TEXT_H
 
@@ -13,23 +13,26 @@
 #include "base/bytes.h"
 #include "base/errmsg.h"
 
-/* --- hex and base64 ---------------------------------------------------------------------------------- */
+/* --- hex and base64 --------------------------------------------------------------------------- */
 
 int text_put_hex(struct buf *b, struct bytes s); /* lower case, two digits a byte */
-/* Appends the bytes of an even run of hex digits of either case. E_INVAL otherwise, `b` as before. */
+/* Appends the bytes of an even run of hex digits of either case. E_INVAL otherwise, `b` as before.
+ */
 int text_get_hex(struct buf *b, struct bytes text);
 
 int text_put_base64(struct buf *b, struct bytes s); /* standard alphabet, padded */
-/* As Go's StdEncoding: padding is demanded, line ends are passed over, unused bits ignored. E_INVAL. */
+/* As Go's StdEncoding: padding is demanded, line ends are passed over, unused bits ignored.
+ * E_INVAL. */
 int text_get_base64(struct buf *b, struct bytes text);
 
-/* --- quoting --------------------------------------------------------------------------------------- */
+/* --- quoting ---------------------------------------------------------------------------------- */
 
-/* strconv.Quote with the outer quotes: printable Unicode as it is, bad UTF-8 as \xHH (cli-etcdctl.md 5.3). */
+/* strconv.Quote with the outer quotes: printable Unicode as it is, bad UTF-8 as \xHH
+ * (cli-etcdctl.md 5.3). */
 int text_put_quoted(struct buf *b, struct bytes s);
 
-/* A JSON string with its quotes, as Go's encoding/json writes it: also < > & U+2028 U+2029 are escaped, bad
- * UTF-8 becomes \ufffd (disk-format.md 3.1). */
+/* A JSON string with its quotes, as Go's encoding/json writes it: also < > & U+2028 U+2029 are
+ * escaped, bad UTF-8 becomes \ufffd (disk-format.md 3.1). */
 int text_put_json(struct buf *b, struct bytes s);
 
 /* The same as zap and encoders without HTML escaping do: < > & U+2028 U+2029 stay. */
@@ -43,17 +46,17 @@ uint32_t text_rune(struct bytes s, size_t *size);
 /* unicode.IsPrint of Go. */
 bool text_rune_printable(uint32_t rune);
 
-/* --- numbers --------------------------------------------------------------------------------------- */
+/* --- numbers ---------------------------------------------------------------------------------- */
 
-/* strconv.ParseInt(text, base, 64): base 0 takes 0x 0o 0b 0 prefixes and underscores; 2..36 plain digits.
- * em: `strconv.ParseInt: parsing "V": invalid syntax` or `: value out of range`. */
+/* strconv.ParseInt(text, base, 64): base 0 takes 0x 0o 0b 0 prefixes and underscores; 2..36 plain
+ * digits. em: `strconv.ParseInt: parsing "V": invalid syntax` or `: value out of range`. */
 int text_parse_int(struct bytes text, unsigned base, int64_t *out, struct errmsg *em);
 /* strconv.ParseUint likewise. No sign is taken. */
 int text_parse_uint(struct bytes text, unsigned base, uint64_t *out, struct errmsg *em);
 /* strconv.ParseBool: 1 t T TRUE true True 0 f F FALSE false False. */
 int text_parse_bool(struct bytes text, bool *out, struct errmsg *em);
 
-/* --- durations --------------------------------------------------------------------------------------- */
+/* --- durations -------------------------------------------------------------------------------- */
 
 enum { TEXT_DURATION_BYTES_MAX = 32 };
 

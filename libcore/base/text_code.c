@@ -71,8 +71,8 @@ static int base64_value(uint8_t c)
     return c == '/' ? 63 : -1;
 }
 
-/* Takes one group of four digits that start at text[*at], line ends left out; `digits` gets how many were no padding. 0
- * digits at the end of the text. */
+/* Takes one group of four digits that start at text[*at], line ends left out; `digits` gets how
+ * many were no padding. 0 digits at the end of the text. */
 static int base64_group(struct bytes text, size_t *at, uint32_t *value, size_t *digits)
 {
     size_t seen = 0;

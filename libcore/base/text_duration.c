@@ -18,10 +18,10 @@ static const struct unit units[] = {
     {"ms", 1000000},     {"s", 1000000000}, {"m", 60000000000},  {"h", 3600000000000},
 };
 
-/* --- error texts --------------------------------------------------------------------------------- */
+/* --- error texts ------------------------------------------------------------------------------ */
 
-/* The quoting of Go's time package: like strconv's, but all that is not plain ASCII as \xHH. Cut, with its closing
- * quote, when it does not fit. */
+/* The quoting of Go's time package: like strconv's, but all that is not plain ASCII as \xHH. Cut,
+ * with its closing quote, when it does not fit. */
 static const char *quote(struct bytes s, char *out, size_t out_bytes)
 {
     size_t at = 0;
@@ -58,7 +58,7 @@ static int bad_unit(struct errmsg *em, struct bytes unit, struct bytes text)
     return E_INVAL;
 }
 
-/* --- parsing ------------------------------------------------------------------------------------- */
+/* --- parsing ---------------------------------------------------------------------------------- */
 
 static bool is_digit(uint8_t c)
 {
@@ -165,10 +165,10 @@ int text_parse_duration(struct bytes text, int64_t *out_ns, struct errmsg *em)
     return 0;
 }
 
-/* --- writing ------------------------------------------------------------------------------------ */
+/* --- writing ---------------------------------------------------------------------------------- */
 
-/* Writes v / 10^decimals from right to left before out[at], without trailing zeros of the fraction; `*v` becomes the whole
- * part. Returns the new start. */
+/* Writes v / 10^decimals from right to left before out[at], without trailing zeros of the fraction;
+ * `*v` becomes the whole part. Returns the new start. */
 static size_t put_fraction(char *out, size_t at, uint64_t *v, unsigned decimals)
 {
     bool print = false;

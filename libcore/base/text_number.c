@@ -44,7 +44,8 @@ static bool is_digit(uint8_t c)
     return c >= '0' && c <= '9';
 }
 
-/* The base that a prefix names (10 without one); `*skip` bytes are the prefix. A lone 0 is octal without digits. */
+/* The base that a prefix names (10 without one); `*skip` bytes are the prefix. A lone 0 is octal
+ * without digits. */
 static unsigned prefix_base(struct bytes s, size_t *skip)
 {
     *skip = 0;

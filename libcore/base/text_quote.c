@@ -4,7 +4,7 @@
 #include "base/err.h"
 #include "base/text_print_table.h"
 
-/* --- runes -------------------------------------------------------------------------------------- */
+/* --- runes ------------------------------------------------------------------------------------ */
 
 static bool is_continuation(uint8_t c)
 {
@@ -63,7 +63,7 @@ bool text_rune_printable(uint32_t rune)
            rune >= text_printable[low].first;
 }
 
-/* --- writing ------------------------------------------------------------------------------------ */
+/* --- writing ---------------------------------------------------------------------------------- */
 
 /* The letter behind the backslash for the control characters that have one in Go, else 0. */
 static char control_letter(uint32_t rune)
@@ -126,7 +126,8 @@ static int put_plain_rune(struct buf *b, uint32_t rune, struct bytes raw)
     return buf_printf(b, "\\u%04x", (unsigned)rune);
 }
 
-/* What encoding/json writes: \b and \f have letters too, and what HTML or JavaScript would trip over is escaped. */
+/* What encoding/json writes: \b and \f have letters too, and what HTML or JavaScript would trip
+ * over is escaped. */
 static int put_json_rune(struct buf *b, uint32_t rune, struct bytes raw)
 {
     bool html = rune == '<' || rune == '>' || rune == '&' || rune == 0x2028 || rune == 0x2029;

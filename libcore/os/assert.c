@@ -1,4 +1,5 @@
-/* A failed assertion: one line on stderr, then abort. In a file of its own, so that tests can bring theirs. */
+/* A failed assertion: one line on stderr, then abort. In a file of its own, so that tests can bring
+ * theirs. */
 #include "base/assert.h"
 
 #include <stdio.h>

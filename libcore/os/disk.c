@@ -1,7 +1,8 @@
 /* env/disk.h over Linux system calls.
  *
- * Reads and writes are positional, so a handle has no state but its descriptor. A failed fdatasync is not tried
- * again, not even after EINTR: what the kernel then says about the earlier pages is not known. */
+ * Reads and writes are positional, so a handle has no state but its descriptor. A failed fdatasync
+ * is not tried again, not even after EINTR: what the kernel then says about the earlier pages is
+ * not known. */
 #include "os/disk.h"
 
 #include <dirent.h>
@@ -121,7 +122,8 @@ static int disk_file_stat(void *arg, struct disk_file *f, struct disk_stat *out)
     return 0;
 }
 
-/* File systems without fallocate still get a file of that length; its blocks are then not reserved. */
+/* File systems without fallocate still get a file of that length; its blocks are then not reserved.
+ */
 static int disk_allocate(void *arg, struct disk_file *f, uint64_t size_bytes)
 {
     if (size_bytes == 0) return 0;

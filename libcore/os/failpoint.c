@@ -1,7 +1,7 @@
 /* Failpoints of a FAILPOINTS=1 build: gofail's terms, per name.
  *
- * The registry is the one mutable global of the project, because a failpoint stands in the middle of anything and gets no
- * handle; a normal build has neither. */
+ * The registry is the one mutable global of the project, because a failpoint stands in the middle
+ * of anything and gets no handle; a normal build has neither. */
 #include "os/failpoint.h"
 
 #ifdef FAILPOINTS
@@ -43,7 +43,7 @@ static struct {
     size_t count;
 } registry = {.mutex = PTHREAD_MUTEX_INITIALIZER};
 
-/* --- terms --------------------------------------------------------------------------------------- */
+/* --- terms ------------------------------------------------------------------------------------ */
 
 static bool take_prefix(struct bytes *s, const char *prefix)
 {
@@ -75,7 +75,8 @@ static void take_modifiers(struct bytes *s, struct fp_term *t)
     }
 }
 
-/* `(...)`, the outer quotes of a string taken off; nothing when there is none. False when it does not end. */
+/* `(...)`, the outer quotes of a string taken off; nothing when there is none. False when it does
+ * not end. */
 static bool take_argument(struct bytes *s, char text[FP_TEXT_BYTES_MAX], bool *given)
 {
     *given = take_prefix(s, "(");
@@ -148,7 +149,7 @@ static int parse_terms(const char *text, struct fp_term **out, size_t *count)
     return 0;
 }
 
-/* --- registry (with the mutex held) ----------------------------------------------------------------- */
+/* --- registry (with the mutex held) ----------------------------------------------------------- */
 
 /* The place of `name`, or where it belongs. */
 static size_t place(const char *name)
@@ -272,7 +273,7 @@ int failpoint_set_all(const char *list, struct errmsg *em)
     return 0;
 }
 
-/* --- hits ---------------------------------------------------------------------------------------- */
+/* --- hits ------------------------------------------------------------------------------------- */
 
 static bool allows(struct fp_term *t)
 {

@@ -1,7 +1,8 @@
-/* The registry of failpoints of a FAILPOINTS=1 build; in a normal build this header declares nothing.
+/* The registry of failpoints of a FAILPOINTS=1 build; in a normal build this header declares
+ * nothing.
  *
- * Terms are gofail's: `panic`, `sleep("1s")`, `sleep(100)` (ms), `return("text")`, `return`, `off`, `print`, with `N*`
- * (so many times) or `P%` (with probability) in front, chained by `->`. */
+ * Terms are gofail's: `panic`, `sleep("1s")`, `sleep(100)` (ms), `return("text")`, `return`, `off`,
+ * `print`, with `N*` (so many times) or `P%` (with probability) in front, chained by `->`. */
 #ifndef OS_FAILPOINT_H
 #define OS_FAILPOINT_H
 
@@ -12,7 +13,8 @@
 #include "base/buf.h"
 #include "base/errmsg.h"
 
-/* Sets terms for a name, replacing earlier ones. Any thread. E_INVAL (`failpoint: could not parse terms`), E_NOMEM. */
+/* Sets terms for a name, replacing earlier ones. Any thread. E_INVAL (`failpoint: could not parse
+ * terms`), E_NOMEM. */
 int failpoint_set(const char *name, const char *terms, struct errmsg *em);
 
 /* Removes; E_NOENT (`failpoint: failpoint is disabled`) when it was not set. */

@@ -16,9 +16,10 @@ static int fail(const char *what, const char *path, int rc, struct errmsg *em)
     return rc;
 }
 
-/* --- reading ------------------------------------------------------------------------------------- */
+/* --- reading ---------------------------------------------------------------------------------- */
 
-/* Room for a step, or, when the bound leaves less, for that; one byte at least, so that the end can be told from the bound. */
+/* Room for a step, or, when the bound leaves less, for that; one byte at least, so that the end can
+ * be told from the bound. */
 static int reserve_step(struct buf *out, size_t *room)
 {
     size_t left = out->bytes_max - out->len;
@@ -80,7 +81,7 @@ int file_read_fd(int fd, struct buf *out, struct errmsg *em)
     return rc;
 }
 
-/* --- folders ------------------------------------------------------------------------------------- */
+/* --- folders ---------------------------------------------------------------------------------- */
 
 static int mkdir_one(const struct disk *d, const char *path, uint32_t mode)
 {
@@ -111,7 +112,7 @@ int file_mkdir_all(const struct disk *d, const char *path, uint32_t mode, struct
     return 0;
 }
 
-/* --- writing ------------------------------------------------------------------------------------- */
+/* --- writing ---------------------------------------------------------------------------------- */
 
 /* The folder that holds `path`. */
 static void parent(const char *path, char out[PATH_BYTES_MAX])

@@ -1,7 +1,8 @@
 /* Log lines in zap's two forms.
  *
- * A line is built in a buffer of its own and leaves by one write(), so lines of several threads never mix and no lock is
- * held while the disk or a pipe is slow. What cannot be written is dropped: logging never fails its caller. */
+ * A line is built in a buffer of its own and leaves by one write(), so lines of several threads
+ * never mix and no lock is held while the disk or a pipe is slow. What cannot be written is
+ * dropped: logging never fails its caller. */
 #include "os/log.h"
 
 #include <errno.h>
@@ -29,7 +30,7 @@ struct os_log {
     size_t fd_count;
 };
 
-/* --- pieces of a line -------------------------------------------------------------------------------- */
+/* --- pieces of a line ------------------------------------------------------------------------- */
 
 /* 2006-01-02T15:04:05.999999Z0700: microseconds without trailing zeros, Z in UTC. */
 static int put_time(struct buf *b, int64_t wall_ns)
@@ -103,7 +104,7 @@ static int put_fields(struct buf *b, const struct log_event *e, const char *betw
     return rc;
 }
 
-/* --- lines -------------------------------------------------------------------------------------- */
+/* --- lines ------------------------------------------------------------------------------------ */
 
 static int put_json_line(struct buf *b, const struct log_event *e, int64_t wall_ns)
 {
@@ -168,7 +169,7 @@ static void emit(void *arg, const struct log_event *event)
     buf_deinit(&line);
 }
 
-/* --- the handle ---------------------------------------------------------------------------------- */
+/* --- the handle ------------------------------------------------------------------------------- */
 
 static int output_open(const char *name, int *fd, struct errmsg *em)
 {

@@ -1,7 +1,7 @@
 /* libuv's loop with one async handle as the door for other threads.
  *
- * Tasks posted while others run wait for the next round, so sockets and timers get their turn. Who pushes onto an empty
- * queue rings; later pushers know that a ring is on its way. */
+ * Tasks posted while others run wait for the next round, so sockets and timers get their turn. Who
+ * pushes onto an empty queue rings; later pushers know that a ring is on its way. */
 #include "os/loop.h"
 
 #include <pthread.h>
@@ -43,7 +43,7 @@ static int from_uv(int uv_rc)
     return uv_rc >= 0 ? 0 : err_from_errno(-uv_rc);
 }
 
-/* --- life ---------------------------------------------------------------------------------------- */
+/* --- life ------------------------------------------------------------------------------------- */
 
 static void run_tasks(struct loop *l)
 {
@@ -135,7 +135,7 @@ void loop_post(struct loop *l, struct task *t)
     if (mpsc_push(&l->tasks, &t->link)) (void)uv_async_send(&l->door);
 }
 
-/* --- sockets ------------------------------------------------------------------------------------- */
+/* --- sockets ---------------------------------------------------------------------------------- */
 
 static void on_poll(uv_poll_t *poll, int status, int uv_events)
 {
@@ -194,7 +194,7 @@ void loop_watch_close(struct loop_watch *w)
     uv_close((uv_handle_t *)&w->poll, on_watch_closed);
 }
 
-/* --- timers -------------------------------------------------------------------------------------- */
+/* --- timers ----------------------------------------------------------------------------------- */
 
 static void on_timer(uv_timer_t *timer)
 {

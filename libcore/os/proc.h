@@ -12,12 +12,13 @@ struct proc_stats {
     uint64_t virtual_bytes_max; /* UINT64_MAX: no limit */
     uint64_t open_fds;
     uint64_t max_fds;
-    uint64_t
-        network_receive_bytes; /* of all interfaces of the network namespace, as upstream's collector */
+    /* Of all interfaces of the network namespace, as upstream's collector counts. */
+    uint64_t network_receive_bytes;
     uint64_t network_transmit_bytes;
 };
 
-/* Reads /proc/self. What cannot be read is 0. E_IO when there is no /proc. Any thread; a few system calls. */
+/* Reads /proc/self. What cannot be read is 0. E_IO when there is no /proc. Any thread; a few system
+ * calls. */
 int proc_stats_read(struct proc_stats *out);
 
 /* Processors that this process may run on; 0 when unknown. */

@@ -7,8 +7,8 @@
 /* Any thread. */
 extern const struct rand_source os_rand;
 
-/* Prepares libsodium; call once at the start of the process, before other threads. E_IO when the system has no
- * random source. */
+/* Prepares libsodium; call once at the start of the process, before other threads. E_IO when the
+ * system has no random source. */
 int os_rand_init(void);
 
 #endif

@@ -1,5 +1,5 @@
-/* The reader-writer lock of env/lock.h for real threads. A waiting writer goes before new readers; a thread must not take
- * it for reading twice at once. */
+/* The reader-writer lock of env/lock.h for real threads. A waiting writer goes before new readers;
+ * a thread must not take it for reading twice at once. */
 #ifndef OS_RWLOCK_H
 #define OS_RWLOCK_H
 

@@ -1,7 +1,8 @@
 /* SIGTERM and SIGINT through a signalfd watched by the loop.
  *
- * The two are blocked in the thread that opens this and in all it starts later, so nothing is interrupted and no handler
- * runs; they wait in the descriptor. Closing unblocks them: from then on they kill. */
+ * The two are blocked in the thread that opens this and in all it starts later, so nothing is
+ * interrupted and no handler runs; they wait in the descriptor. Closing unblocks them: from then on
+ * they kill. */
 #include "os/signal.h"
 
 #include <errno.h>

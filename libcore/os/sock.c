@@ -16,7 +16,8 @@ enum {
     ACCEPT_TRIES_MAX = 16
 }; /* connections reset before they were accepted, passed over in one call */
 
-/* "OPERATION NETWORK ADDRESS: STEP: reason", the reason in lower case as Go prints it; returns the E_.... */
+/* "OPERATION NETWORK ADDRESS: STEP: reason", the reason in lower case as Go prints it; returns the
+ * E_.... */
 static int fail(const char *what, const char *address, const char *step, int errno_value,
                 struct errmsg *em)
 {
@@ -37,7 +38,7 @@ void sock_close(int fd)
     if (fd >= 0) (void)close(fd);
 }
 
-/* --- listening ----------------------------------------------------------------------------------- */
+/* --- listening -------------------------------------------------------------------------------- */
 
 static int listen_at(const struct sock_addr *a, const struct sock_listen_opts *opts, int *out,
                      const char **step)
@@ -159,7 +160,7 @@ int sock_accept(int fd, int *out, struct sock_addr *peer)
     return E_AGAIN;
 }
 
-/* --- connecting ---------------------------------------------------------------------------------- */
+/* --- connecting ------------------------------------------------------------------------------- */
 
 static int connect_to(const struct sock_addr *a, const char *what, const char *text, int *out,
                       struct errmsg *em)
@@ -203,7 +204,7 @@ int sock_connect_result(int fd)
     return errno_value == 0 ? 0 : err_from_errno(errno_value);
 }
 
-/* --- bytes --------------------------------------------------------------------------------------- */
+/* --- bytes ------------------------------------------------------------------------------------ */
 
 int sock_read(int fd, void *data, size_t len, size_t *done)
 {

@@ -11,7 +11,7 @@
 #include "base/err.h"
 #include "os/sock.h"
 
-/* --- splitting ----------------------------------------------------------------------------------- */
+/* --- splitting -------------------------------------------------------------------------------- */
 
 static int bad_address(struct bytes text, const char *why, struct errmsg *em)
 {
@@ -75,7 +75,7 @@ int sock_split_host_port(struct bytes text, struct bytes *host, struct bytes *po
     return 0;
 }
 
-/* --- looking up ---------------------------------------------------------------------------------- */
+/* --- looking up ------------------------------------------------------------------------------- */
 
 static void addr_set(struct sock_addr *a, const struct addrinfo *ai)
 {
@@ -133,7 +133,7 @@ int sock_resolve(const char *host_port, struct sock_addr out[SOCK_ADDRS_MAX], si
     return 0;
 }
 
-/* --- showing ------------------------------------------------------------------------------------- */
+/* --- showing ---------------------------------------------------------------------------------- */
 
 static void show_v6(const struct sockaddr_in6 *v6, char out[SOCK_TEXT_BYTES_MAX])
 {

@@ -1,4 +1,5 @@
-/* Threads, locks and the blocking queue over pthreads. Lock calls that fail are programmers' errors: asserted. */
+/* Threads, locks and the blocking queue over pthreads. Lock calls that fail are programmers'
+ * errors: asserted. */
 #include "os/thread.h"
 
 #include <errno.h>
@@ -12,7 +13,7 @@
 
 enum { NS_PER_S = 1000000000 };
 
-/* --- threads ------------------------------------------------------------------------------------- */
+/* --- threads ---------------------------------------------------------------------------------- */
 
 struct start {
     void (*run)(void *arg);
@@ -29,7 +30,8 @@ static void *thread_main(void *arg)
     return NULL;
 }
 
-/* A new thread inherits the mask: signals go to the thread that waits for them, faults stay where they happen. */
+/* A new thread inherits the mask: signals go to the thread that waits for them, faults stay where
+ * they happen. */
 static void block_signals(sigset_t *before)
 {
     static const int faults[] = {SIGSEGV, SIGBUS,  SIGFPE, SIGILL,
@@ -72,7 +74,7 @@ void thread_join(struct thread *t)
     ASSERT(rc == 0);
 }
 
-/* --- locks --------------------------------------------------------------------------------------- */
+/* --- locks ------------------------------------------------------------------------------------ */
 
 void mutex_init(struct mutex *m)
 {
@@ -152,7 +154,7 @@ void cond_broadcast(struct cond *c)
     ASSERT(rc == 0);
 }
 
-/* --- queue --------------------------------------------------------------------------------------- */
+/* --- queue ------------------------------------------------------------------------------------ */
 
 void thread_queue_init(struct thread_queue *q)
 {

@@ -1,6 +1,7 @@
 /* What a failed ASSERT does in unit tests: back to a waiting EXPECT_ASSERT, else a line and abort.
  *
- * It is weak, so that a test may bring its own; linked as an object, it goes before the one in os. */
+ * It is weak, so that a test may bring its own; linked as an object, it goes before the one in os.
+ */
 #include "assert_failed.h"
 
 #include <stdio.h>

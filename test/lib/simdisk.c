@@ -1,5 +1,5 @@
-/* env/disk.h over the simulated disk: each changing call becomes a record, is done on the present state by the very
- * function that crash images use, and is put in the trace. */
+/* env/disk.h over the simulated disk: each changing call becomes a record, is done on the present
+ * state by the very function that crash images use, and is put in the trace. */
 #include "simdisk.h"
 
 #include <stdio.h>
@@ -9,7 +9,7 @@
 #include "base/err.h"
 #include "simdisk_int.h"
 
-/* --- paths --------------------------------------------------------------------------------------- */
+/* --- paths ------------------------------------------------------------------------------------ */
 
 /* The next component of *path in `name`; false when none is left. */
 static bool path_next(const char **path, char name[SIM_PATH_BYTES_MAX])
@@ -28,8 +28,8 @@ static bool path_next(const char **path, char name[SIM_PATH_BYTES_MAX])
     }
 }
 
-/* The folder of the last component, and that component ("" for the root itself). E_NOENT when a folder on the way is
- * missing. */
+/* The folder of the last component, and that component ("" for the root itself). E_NOENT when a
+ * folder on the way is missing. */
 static int path_parent(const struct sim_image *im, const char *path, size_t *dir,
                        char name[SIM_PATH_BYTES_MAX])
 {
@@ -59,7 +59,7 @@ static int path_node(const struct sim_image *im, const char *path, size_t *node)
     return 0;
 }
 
-/* --- operations ---------------------------------------------------------------------------------- */
+/* --- operations ------------------------------------------------------------------------------- */
 
 static void record_free(struct sim_record *r)
 {
@@ -119,7 +119,7 @@ static void simdisk_unlock(struct simdisk *d)
     (void)pthread_mutex_unlock(&d->mutex);
 }
 
-/* --- files --------------------------------------------------------------------------------------- */
+/* --- files ------------------------------------------------------------------------------------ */
 
 static int create(struct simdisk *d, const char *path, size_t dir, const char *name, uint32_t mode,
                   enum simdisk_kind kind, size_t *child)
@@ -284,7 +284,7 @@ static int sim_lock(void *arg, struct disk_file *f, bool wait)
     return rc;
 }
 
-/* --- names --------------------------------------------------------------------------------------- */
+/* --- names ------------------------------------------------------------------------------------ */
 
 static int sim_stat(void *arg, const char *path, struct disk_stat *out)
 {
@@ -442,7 +442,7 @@ static int sim_sync_dir(void *arg, const char *path)
     return rc;
 }
 
-/* --- the handle ---------------------------------------------------------------------------------- */
+/* --- the handle ------------------------------------------------------------------------------- */
 
 static const struct disk face = {
     .open = sim_open,
@@ -573,7 +573,7 @@ size_t simdisk_fault_count(struct simdisk *d)
     return n;
 }
 
-/* --- shortcuts ----------------------------------------------------------------------------------- */
+/* --- shortcuts -------------------------------------------------------------------------------- */
 
 static _Noreturn void give_up(const char *what, const char *path)
 {

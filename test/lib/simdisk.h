@@ -1,13 +1,14 @@
 /* A disk in memory behind `struct disk`, for tests of what must survive a crash.
  *
- * Every change is recorded in a trace. From any prefix of it a crash image can be made: the disk as it may be found
- * after a power cut at that moment. A file's changes are durable from the next datasync of that file on; a
- * folder's entries (create, rename, unlink, mkdir, rmdir) only from the next sync_dir of that folder on. A
- * handle's datasync does not make its name durable. The n-th changing operation can be made to fail.
+ * Every change is recorded in a trace. From any prefix of it a crash image can be made: the disk as
+ * it may be found after a power cut at that moment. A file's changes are durable from the next
+ * datasync of that file on; a folder's entries (create, rename, unlink, mkdir, rmdir) only from the
+ * next sync_dir of that folder on. A handle's datasync does not make its name durable. The n-th
+ * changing operation can be made to fail.
  *
- * Paths may be absolute or relative; both start at the same empty root folder ("/a" is "a"), and "." is the
- * root. Files are sparse, pages are shared between images, so large preallocated files cost little.
- * Thread safe. */
+ * Paths may be absolute or relative; both start at the same empty root folder ("/a" is "a"), and
+ * "." is the root. Files are sparse, pages are shared between images, so large preallocated files
+ * cost little. Thread safe. */
 #ifndef TEST_LIB_SIMDISK_H
 #define TEST_LIB_SIMDISK_H
 
@@ -51,14 +52,15 @@ enum simdisk_loss {
 
 enum { SIMDISK_SECTOR_BYTES = 512 };
 
-/* Gives an empty disk; simdisk_free() frees it (open handles must be closed first, or are lost). Aborts without memory. */
+/* Gives an empty disk; simdisk_free() frees it (open handles must be closed first, or are lost).
+ * Aborts without memory. */
 struct simdisk *simdisk_new(void);
 void simdisk_free(struct simdisk *d);
 
 /* Lives as long as `d`. */
 const struct disk *simdisk_face(struct simdisk *d);
 
-/* --- the trace ------------------------------------------------------------------------------- */
+/* --- the trace -------------------------------------------------------------------------------- */
 
 size_t simdisk_op_count(struct simdisk *d);
 /* Valid until simdisk_settle() or simdisk_free(). */
@@ -69,7 +71,7 @@ void simdisk_mark(struct simdisk *d, const char *text);
 /* Makes all that was done so far durable and empties the trace. */
 void simdisk_settle(struct simdisk *d);
 
-/* --- faults ---------------------------------------------------------------------------------- */
+/* --- faults ----------------------------------------------------------------------------------- */
 
 struct simdisk_fault {
     size_t nth;     /* the n-th changing operation from now (1 = next) fails; 0: none does */
@@ -83,19 +85,21 @@ void simdisk_set_fault(struct simdisk *d, struct simdisk_fault fault);
 /* How often a fault struck since it was set. */
 size_t simdisk_fault_count(struct simdisk *d);
 
-/* --- crash images ---------------------------------------------------------------------------- */
+/* --- crash images ----------------------------------------------------------------------------- */
 
-/* Gives the disk as found after a power cut when the first `prefix` <= simdisk_op_count() operations had been
- * called (the last one had returned). `seed` matters for SIMDISK_TORN only. `d` stays as it is. */
+/* Gives the disk as found after a power cut when the first `prefix` <= simdisk_op_count()
+ * operations had been called (the last one had returned). `seed` matters for SIMDISK_TORN only. `d`
+ * stays as it is. */
 struct simdisk *simdisk_crash(struct simdisk *d, size_t prefix, enum simdisk_loss loss,
                               uint64_t seed);
 
 /* Gives a copy of the present state (all of it durable, no trace, no locks). */
 struct simdisk *simdisk_copy(struct simdisk *d);
 
-/* --- shortcuts for tests (they say why and abort when they do not succeed; none enters the trace) ------- */
+/* --- shortcuts for tests (they say why and abort when they do not succeed; none enters the trace)  */
 
-/* Puts a file with this content in place, replacing one; folders on the way are made. Durable at once. */
+/* Puts a file with this content in place, replacing one; folders on the way are made. Durable at
+ * once. */
 void simdisk_put_file(struct simdisk *d, const char *path, struct bytes content);
 /* Copies a real file or folder tree (of plain files) from the host to `to`. Durable at once. */
 void simdisk_load(struct simdisk *d, const char *host_path, const char *to);

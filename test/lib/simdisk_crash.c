@@ -1,8 +1,9 @@
-/* Crash images: the trace is done again on the durable state, leaving out or tearing what no sync covers.
+/* Crash images: the trace is done again on the durable state, leaving out or tearing what no sync
+ * covers.
  *
- * A file operation at place j is covered when a datasync of the same file follows it within the prefix; an entry operation,
- * when a sync_dir of each folder it touches does. Node numbers are those of the trace, so content that
- * was synced survives under whatever name survived. */
+ * A file operation at place j is covered when a datasync of the same file follows it within the
+ * prefix; an entry operation, when a sync_dir of each folder it touches does. Node numbers are
+ * those of the trace, so content that was synced survives under whatever name survived. */
 #include <stdlib.h>
 
 #include "base/prng.h"

@@ -22,7 +22,7 @@ char *sim_strdup(const char *text)
     return memcpy(sim_alloc(bytes), text, bytes);
 }
 
-/* --- pages --------------------------------------------------------------------------------------- */
+/* --- pages ------------------------------------------------------------------------------------ */
 
 static void page_unref(struct sim_page *p)
 {
@@ -95,7 +95,7 @@ size_t sim_file_read(const struct sim_node *n, uint64_t offset, uint8_t *data, s
     return len;
 }
 
-/* --- entries ------------------------------------------------------------------------------------- */
+/* --- entries ---------------------------------------------------------------------------------- */
 
 struct sim_entry *sim_entry_find(const struct sim_node *dir, const char *name)
 {
@@ -126,7 +126,7 @@ void sim_entry_remove(struct sim_node *dir, const char *name)
     *e = dir->entries[--dir->entry_count];
 }
 
-/* --- images -------------------------------------------------------------------------------------- */
+/* --- images ----------------------------------------------------------------------------------- */
 
 void sim_node_ensure(struct sim_image *im, size_t at, bool is_dir, uint32_t mode)
 {

@@ -19,7 +19,8 @@ struct sim_entry {
     size_t node; /* index of the node it names */
 };
 
-/* A file or a folder; named by its index, which is the same in an image and in all later images of it. */
+/* A file or a folder; named by its index, which is the same in an image and in all later images of
+ * it. */
 struct sim_node {
     bool used;
     bool is_dir;
@@ -79,7 +80,7 @@ struct simdisk {
 void *sim_alloc(size_t bytes); /* zeroed; aborts without memory */
 char *sim_strdup(const char *text);
 
-/* --- images (simdisk_image.c) ------------------------------------------------------------------------ */
+/* --- images (simdisk_image.c) ----------------------------------------------------------------- */
 
 void sim_image_init(struct sim_image *im);
 void sim_image_deinit(struct sim_image *im);
@@ -99,9 +100,10 @@ void sim_entry_remove(struct sim_node *dir, const char *name);
 /* Does a traced operation again; entry operations that find no entry do nothing. */
 void sim_image_apply(struct sim_image *im, const struct sim_record *r);
 
-/* --- for simdisk_load() (simdisk.c) -------------------------------------------------------------------- */
+/* --- for simdisk_load() (simdisk.c) ----------------------------------------------------------- */
 
-/* Puts a part of a file's content in place, durable at once; offset 0 makes it anew with `size_bytes`. */
+/* Puts a part of a file's content in place, durable at once; offset 0 makes it anew with
+ * `size_bytes`. */
 void simdisk__put_page(struct simdisk *d, const char *path, uint64_t size_bytes, uint64_t offset,
                        struct bytes content);
 void simdisk__put_dir(struct simdisk *d, const char *path);

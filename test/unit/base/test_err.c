@@ -69,7 +69,7 @@ static void codes_agree_with_the_shared_table(void **state)
     assert_true(found >= 50);
 }
 
-/* --- errmsg -------------------------------------------------------------------------------------- */
+/* --- errmsg ----------------------------------------------------------------------------------- */
 
 static void messages_are_set_prefixed_and_cut(void **state)
 {
@@ -94,7 +94,7 @@ static void messages_are_set_prefixed_and_cut(void **state)
     errmsg_prefix(NULL, "nobody listens");
 }
 
-/* --- log ----------------------------------------------------------------------------------------- */
+/* --- log -------------------------------------------------------------------------------------- */
 
 static void check_event(void *arg, const struct log_event *e)
 {

@@ -13,7 +13,7 @@
 #include "base/rcbuf.h"
 #include "test_heap.h"
 
-/* --- arena --------------------------------------------------------------------------------------- */
+/* --- arena ------------------------------------------------------------------------------------ */
 
 static void arena_blocks_are_aligned_and_apart(void **state)
 {
@@ -129,7 +129,7 @@ static void arena_survives_every_failing_allocation(void **state)
     assert_true(test_heap_every_failure(use_arena, NULL) > 3);
 }
 
-/* --- buf ----------------------------------------------------------------------------------------- */
+/* --- buf -------------------------------------------------------------------------------------- */
 
 static void buf_appends_and_consumes(void **state)
 {
@@ -208,7 +208,7 @@ static void buf_survives_every_failing_allocation(void **state)
     assert_true(test_heap_every_failure(use_buf, NULL) > 5);
 }
 
-/* --- rcbuf --------------------------------------------------------------------------------------- */
+/* --- rcbuf ------------------------------------------------------------------------------------ */
 
 static void rcbuf_lives_until_the_last_reference(void **state)
 {

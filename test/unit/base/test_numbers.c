@@ -9,7 +9,7 @@
 #include "base/endian.h"
 #include "base/prng.h"
 
-/* --- crc32c -------------------------------------------------------------------------------------- */
+/* --- crc32c ----------------------------------------------------------------------------------- */
 
 /* The definition: bit by bit, reflected. */
 static uint32_t crc_by_bits(uint32_t crc, const uint8_t *data, size_t len)
@@ -60,7 +60,7 @@ static void crc_continues_where_it_stopped(void **state)
     }
 }
 
-/* --- byte order ---------------------------------------------------------------------------------- */
+/* --- byte order ------------------------------------------------------------------------------- */
 
 static void loads_and_stores_have_a_fixed_order(void **state)
 {
@@ -82,7 +82,7 @@ static void loads_and_stores_have_a_fixed_order(void **state)
     assert_int_equal(endian_load_le32(b + 1), 0x04030201);
 }
 
-/* --- prng ---------------------------------------------------------------------------------------- */
+/* --- prng ------------------------------------------------------------------------------------- */
 
 static void prng_is_xoshiro256_starstar(void **state)
 {

@@ -38,7 +38,7 @@ static void expect_refused(put_fn get, const char *in)
     buf_deinit(&b);
 }
 
-/* --- hex, base64 ------------------------------------------------------------------------------------ */
+/* --- hex, base64 ------------------------------------------------------------------------------ */
 
 static void hex_there_and_back(void **state)
 {
@@ -75,7 +75,7 @@ static void base64_there_and_back(void **state)
     }
 }
 
-/* --- quoting ------------------------------------------------------------------------------------- */
+/* --- quoting ---------------------------------------------------------------------------------- */
 
 static void quoting_is_strconvs(void **state)
 {
@@ -139,7 +139,7 @@ static void writers_survive_every_failing_allocation(void **state)
     assert_true(test_heap_every_failure(quote_many, NULL) > 10);
 }
 
-/* --- numbers ------------------------------------------------------------------------------------- */
+/* --- numbers ---------------------------------------------------------------------------------- */
 
 static void expect_int(const char *text, unsigned base, int64_t expected)
 {
@@ -244,7 +244,7 @@ static void bools_parse_as_strconv_does(void **state)
     assert_string_equal(em.text, "strconv.ParseBool: parsing \"tRUE\": invalid syntax");
 }
 
-/* --- durations ----------------------------------------------------------------------------------- */
+/* --- durations -------------------------------------------------------------------------------- */
 
 static void durations_print_as_gos(void **state)
 {

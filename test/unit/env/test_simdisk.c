@@ -1,4 +1,5 @@
-/* The simulated disk: it keeps the contract of env/disk.h, and its crash images are what they say. */
+/* The simulated disk: it keeps the contract of env/disk.h, and its crash images are what they say.
+ */
 #include <setjmp.h>
 #include <stdarg.h>
 #include <stdlib.h>
@@ -27,7 +28,7 @@ static void expect_file(struct simdisk *d, const char *path, const char *content
     free(data);
 }
 
-/* --- contract ------------------------------------------------------------------------------------ */
+/* --- contract --------------------------------------------------------------------------------- */
 
 static void with_disk(void (*check)(const struct disk *d, const char *dir))
 {
@@ -74,7 +75,7 @@ static void keeps_contract_list(void **state)
     with_disk(disk_contract_list);
 }
 
-/* --- crash images -------------------------------------------------------------------------------- */
+/* --- crash images ----------------------------------------------------------------------------- */
 
 /* create, sync_dir, write "one", sync, write "two" behind it: trace of five. */
 static struct simdisk *two_writes(void)
@@ -215,7 +216,7 @@ static void images_share_pages_but_not_changes(void **state)
     simdisk_free(copy);
 }
 
-/* --- faults -------------------------------------------------------------------------------------- */
+/* --- faults ----------------------------------------------------------------------------------- */
 
 static void the_nth_operation_fails_once(void **state)
 {

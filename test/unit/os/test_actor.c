@@ -1,4 +1,5 @@
-/* Actors on real loops and threads: who runs, when a run ends, and that nothing is lost under load. */
+/* Actors on real loops and threads: who runs, when a run ends, and that nothing is lost under load.
+ */
 #include <setjmp.h>
 #include <stdarg.h>
 #include <stdlib.h>
@@ -165,7 +166,7 @@ static void ending_a_busy_actor_is_an_error(void **state)
     teardown(&f);
 }
 
-/* --- load ---------------------------------------------------------------------------------------- */
+/* --- load ------------------------------------------------------------------------------------- */
 
 enum { LOAD_POSTERS = 4, LOAD_INPUTS = 5000 };
 

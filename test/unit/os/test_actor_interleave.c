@@ -1,9 +1,10 @@
 /* Every interleaving of several posters and the loop that runs continuations.
  *
- * The world (actor, inputs, walks) is one block of memory whose pointers stay inside it, so a state is saved and restored
- * by copying, and two states are the same when their bytes are. From the start, every walk that can step is stepped with
- * the server's own actor_step(), depth first, each state once: so all orders are covered, not a sample. After each step
- * the invariants are checked; where nothing can step any more, that nothing was lost.
+ * The world (actor, inputs, walks) is one block of memory whose pointers stay inside it, so a state
+ * is saved and restored by copying, and two states are the same when their bytes are. From the
+ * start, every walk that can step is stepped with the server's own actor_step(), depth first, each
+ * state once: so all orders are covered, not a sample. After each step the invariants are checked;
+ * where nothing can step any more, that nothing was lost.
  *
  * Planted bugs (no second look; a claim in two steps) must be caught by the same exploration. */
 #include <setjmp.h>
@@ -61,7 +62,7 @@ struct world {
 
 static struct world world; /* in place, because of its pointers */
 
-/* --- what the actor calls ------------------------------------------------------------------------ */
+/* --- what the actor calls --------------------------------------------------------------------- */
 
 static void world_loop_post(struct loop *l, struct task *t)
 {
@@ -96,7 +97,7 @@ static uint64_t no_time(void *arg)
 
 static const struct clock stopped = {.mono_ns = no_time};
 
-/* --- stepping ------------------------------------------------------------------------------------ */
+/* --- stepping --------------------------------------------------------------------------------- */
 
 static void world_init(const struct scenario *s)
 {
@@ -193,7 +194,7 @@ static void check_end(const struct scenario *s)
     }
 }
 
-/* --- exploring ----------------------------------------------------------------------------------- */
+/* --- exploring -------------------------------------------------------------------------------- */
 
 struct seen {
     uint64_t *hashes; /* pairs; (0, 0) is free */
@@ -284,7 +285,7 @@ static void expect_breach(const struct scenario *s, const char *expected)
     assert_string_equal(breach, expected);
 }
 
-/* --- cases --------------------------------------------------------------------------------------- */
+/* --- cases ------------------------------------------------------------------------------------ */
 
 static void two_posters_who_may_run(void **state)
 {

@@ -107,7 +107,8 @@ static void allocating_reserves_blocks(void **state)
     d->close(d->arg, f);
 }
 
-/* The two disks together: a golden data folder loaded into the simulated one is the same byte by byte. */
+/* The two disks together: a golden data folder loaded into the simulated one is the same byte by
+ * byte. */
 static void a_golden_folder_loads_into_the_simulated_disk(void **state)
 {
     (void)state;

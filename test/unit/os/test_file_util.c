@@ -1,4 +1,5 @@
-/* Whole files: bounds, folders, and what an atomic write leaves behind at every point of a crash or failure. */
+/* Whole files: bounds, folders, and what an atomic write leaves behind at every point of a crash or
+ * failure. */
 #include <setjmp.h>
 #include <stdarg.h>
 #include <stdlib.h>
@@ -100,7 +101,7 @@ static void folders_on_the_way_are_made(void **state)
     simdisk_free(d);
 }
 
-/* --- atomic writes ------------------------------------------------------------------------------- */
+/* --- atomic writes ---------------------------------------------------------------------------- */
 
 static bool holds(struct simdisk *d, const char *path, const char *content)
 {

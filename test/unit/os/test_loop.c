@@ -144,7 +144,7 @@ static void posts_from_many_threads_all_arrive(void **state)
     loop_free(counter.loop);
 }
 
-/* --- sockets ------------------------------------------------------------------------------------- */
+/* --- sockets ---------------------------------------------------------------------------------- */
 
 struct watched {
     struct loop_watch *watch;
@@ -233,7 +233,7 @@ static void a_watch_may_be_closed_in_its_own_call(void **state)
     loop_free(l);
 }
 
-/* --- timers -------------------------------------------------------------------------------------- */
+/* --- timers ----------------------------------------------------------------------------------- */
 
 struct ticking {
     struct loop *loop;

@@ -23,7 +23,7 @@
 #include "tempdir.h"
 #include "test_heap.h"
 
-/* --- signals ------------------------------------------------------------------------------------- */
+/* --- signals ---------------------------------------------------------------------------------- */
 
 struct caught {
     struct loop *loop;
@@ -68,7 +68,7 @@ static void a_broken_pipe_kills_nobody(void **state)
     (void)close(fds[1]);
 }
 
-/* --- sd_notify ----------------------------------------------------------------------------------- */
+/* --- sd_notify -------------------------------------------------------------------------------- */
 
 static int receiver(const char *name)
 {
@@ -124,7 +124,7 @@ static void a_bad_notify_socket_is_an_error(void **state)
     assert_int_equal(sdnotify_to("/nonexistent/socket", "READY=1", &em), E_NOENT);
 }
 
-/* --- figures ------------------------------------------------------------------------------------- */
+/* --- figures ---------------------------------------------------------------------------------- */
 
 static void process_figures_are_plausible(void **state)
 {
@@ -179,7 +179,7 @@ static void the_heap_grows_shrinks_and_frees(void **state)
     alloc_free(&os_heap, NULL, 0);
 }
 
-/* --- failpoints ---------------------------------------------------------------------------------- */
+/* --- failpoints ------------------------------------------------------------------------------- */
 
 #ifdef FAILPOINTS
 

@@ -16,7 +16,7 @@
 #include "os/sock.h"
 #include "tempdir.h"
 
-/* --- addresses ----------------------------------------------------------------------------------- */
+/* --- addresses -------------------------------------------------------------------------------- */
 
 static void hosts_and_ports_are_split_as_go_does(void **state)
 {
@@ -81,7 +81,7 @@ static void a_mapped_address_shows_as_ipv4(void **state)
     assert_string_equal(text, "10.0.0.1:7");
 }
 
-/* --- TCP ----------------------------------------------------------------------------------------- */
+/* --- TCP -------------------------------------------------------------------------------------- */
 
 static void wait_for(int fd, short events)
 {
@@ -230,7 +230,7 @@ static void writing_to_a_closed_connection_is_an_error_not_a_signal(void **state
     sock_close(-1);
 }
 
-/* --- unix ---------------------------------------------------------------------------------------- */
+/* --- unix ------------------------------------------------------------------------------------- */
 
 static void a_unix_socket_replaces_a_dead_one_only(void **state)
 {

@@ -26,7 +26,7 @@ static void a_thread_bears_its_name(void **state)
     assert_string_equal(name, "a-name-that-is-");
 }
 
-/* --- queue --------------------------------------------------------------------------------------- */
+/* --- queue ------------------------------------------------------------------------------------ */
 
 static void take_gives_all_in_order(void **state)
 {
@@ -133,7 +133,7 @@ static void producers_and_a_consumer_lose_nothing(void **state)
     thread_queue_deinit(&production.queue);
 }
 
-/* --- rwlock -------------------------------------------------------------------------------------- */
+/* --- rwlock ----------------------------------------------------------------------------------- */
 
 enum { ROUNDS = 2000 };
 
