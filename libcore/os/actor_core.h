@@ -1,14 +1,18 @@
 /* The protocol of an actor, one atomic step at a time.
  *
- * A walk is what one thread does for one reason: it posts an input, or it carries on as the continuation. Each call of
- * actor_step() does at most one access to memory that other walks share and moves the walk to its next step, so an
- * interleaving of walks is a sequence of calls. All accesses are sequentially consistent: the release of the flag must be
- * seen before the second look, and the push before the claim, by all alike.
+ * A walk is what one thread does for one reason: it posts an input, or it carries on as the
+ * continuation. Each call of actor_step() does at most one access to memory that other walks share
+ * and moves the walk to its next step, so an interleaving of walks is a sequence of calls. All
+ * accesses are sequentially consistent: the release of the flag must be seen before the second
+ * look, and the push before the claim, by all alike.
  *
- *   post:  PUSH -> CLAIM -(was busy)-> DONE                the runner takes it along
- *                    `-(was idle)-> TAKE, or SCHEDULE      now owner
- *   owner: TAKE -> HANDLE ... HANDLE -> TAKE -(empty)-> RELEASE -> LOOK -(empty)-> DONE
- *                    `-(limit)-> SCHEDULE -> DONE            `-(more)-> RECLAIM -(idle)-> TAKE, else DONE */
+ *   post:   PUSH -> CLAIM            DONE when it was busy: the runner takes the input along;
+ *                                    else owner: TAKE, or SCHEDULE when it may not run
+ *   owner:  TAKE -> HANDLE ...       HANDLE again while inputs are left, then TAKE;
+ *                                    at a limit SCHEDULE -> DONE
+ *           TAKE (empty) -> RELEASE -> LOOK
+ *                                    DONE when the queue is empty, else RECLAIM
+ *           RECLAIM                  DONE when someone was faster, else TAKE */
 #ifndef OS_ACTOR_CORE_H
 #define OS_ACTOR_CORE_H
 

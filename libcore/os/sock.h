@@ -35,8 +35,7 @@ int sock_resolve(const char *host_port, struct sock_addr out[SOCK_ADDRS_MAX], si
                  struct errmsg *em);
 
 struct sock_listen_opts {
-    bool reuse_port;
-    bool reuse_address; /* of --socket-reuse-address; SO_REUSEADDR is set anyway, as Go does */
+    bool reuse_port; /* SO_REUSEPORT; SO_REUSEADDR is always set, as Go does */
 };
 
 /* Listens on the first address of "host:port" that can be had. Gives a descriptor. `opts` may be

@@ -47,7 +47,8 @@ struct simdisk_op {
 enum simdisk_loss {
     SIMDISK_KEPT, /* all reached the disk */
     SIMDISK_LOST, /* none did */
-    SIMDISK_TORN /* each 512-byte sector of a write, each truncate, and a prefix of each folder's entries: by seed */
+    /* Each 512-byte sector of a write, each truncate, and a prefix of each folder's entries: by seed. */
+    SIMDISK_TORN
 };
 
 enum { SIMDISK_SECTOR_BYTES = 512 };
@@ -96,7 +97,7 @@ struct simdisk *simdisk_crash(struct simdisk *d, size_t prefix, enum simdisk_los
 /* Gives a copy of the present state (all of it durable, no trace, no locks). */
 struct simdisk *simdisk_copy(struct simdisk *d);
 
-/* --- shortcuts for tests (they say why and abort when they do not succeed; none enters the trace)  */
+/* --- shortcuts (none enters the trace; when they cannot, they say why and abort) -------------- */
 
 /* Puts a file with this content in place, replacing one; folders on the way are made. Durable at
  * once. */
