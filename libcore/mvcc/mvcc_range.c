@@ -98,9 +98,9 @@ static int walk_locked(struct mvcc_range *r, const struct mvcc_bounds *b, size_t
         if (it == NULL || mvcc__beyond(b, mvcc__item_key(it))) return 0;
         if (r->o.no_count && r->fetched == r->fetch_max) return 0;
         if (keys_max-- == 0) {
-            r->resumed = true;
             int rc = mvcc__key_copy(m->alloc, mvcc__item_key(it), &r->resume, &r->resume_len,
                                     &r->resume_cap);
+            if (rc == 0) r->resumed = true;
             return rc < 0 ? rc : 1;
         }
         walk_item(r, it);
@@ -115,9 +115,15 @@ static int range_walk(struct mvcc_range *r, size_t keys_max)
     if (b.one && keys_max > 1) keys_max = 1;
     int rc = rows_reserve(r, keys_max);
     if (rc < 0) return rc;
+    size_t fetched = r->fetched;
+    uint64_t count = r->count;
     mvcc__read_lock(r->v->m);
     rc = walk_locked(r, &b, keys_max);
     mvcc__read_unlock(r->v->m);
+    if (rc < 0) { /* the slice was not done: it may be tried again */
+        r->fetched = fetched;
+        r->count = count;
+    }
     return rc;
 }
 

@@ -73,7 +73,13 @@ struct mvcc_range_opts {
         no_count; /* stop behind the limit: count is then that of the keys seen (for RangeStream) */
 };
 
-enum mvcc_range_state { MVCC_RANGE_WALK, MVCC_RANGE_VALUES, MVCC_RANGE_SORT, MVCC_RANGE_DONE };
+enum mvcc_range_state {
+    MVCC_RANGE_WALK,
+    MVCC_RANGE_WALKED,
+    MVCC_RANGE_VALUES,
+    MVCC_RANGE_SORT,
+    MVCC_RANGE_DONE
+};
 
 /* In the caller's storage. After the end: rows by mvcc_range_row(), `row_count`, `count`, `more`. */
 struct mvcc_range {
