@@ -32,7 +32,7 @@ static int bind_url(struct server *s, struct listener *l, struct errmsg *em)
         l->unix_path = l->url + (place.data - (const uint8_t *)l->url);
         return sock_listen_unix(text, &l->fd, em);
     }
-    struct sock_listen_opts opts = {s->config->socket_reuse_port, s->config->socket_reuse_address};
+    struct sock_listen_opts opts = {.reuse_port = s->config->socket_reuse_port};
     return sock_listen_tcp(text, &opts, &l->fd, em);
 }
 
