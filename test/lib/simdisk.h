@@ -47,7 +47,7 @@ struct simdisk_op {
 enum simdisk_loss {
     SIMDISK_KEPT, /* all reached the disk */
     SIMDISK_LOST, /* none did */
-    /* Each 512-byte sector of a write, each truncate, and a prefix of each folder's entries: by seed. */
+    /* Each sector of a write, each truncate, a prefix of each folder's entries: by seed. */
     SIMDISK_TORN
 };
 
