@@ -9,7 +9,7 @@
 #include "pb/wire.h"
 
 const struct pb_bounds pb_bounds_default = {
-    .depth_max = PB_DEPTH_MAX,
+    .depth_max = PB_REQUEST_DEPTH_MAX,
     .count_max = 1u << 20,
     .memory_max = 64u * 1024 * 1024,
 };

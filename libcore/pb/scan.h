@@ -24,6 +24,10 @@ struct pb_bounds {
     uint64_t memory_max; /* bytes that unpacking takes from the arena */
 };
 
+/* Nesting of a request from outside. It is less than PB_DEPTH_MAX, because an entry wraps it and its answer has a
+ * level more: what was let in must be readable ever after. */
+enum { PB_REQUEST_DEPTH_MAX = PB_DEPTH_MAX - 4 };
+
 /* For requests: the largest one is some MiB on the wire, and a txn of all its ops some hundred messages. */
 extern const struct pb_bounds pb_bounds_default;
 

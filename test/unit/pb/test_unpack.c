@@ -319,13 +319,36 @@ static void test_depth_is_bounded(void **state)
     uint8_t room[2048];
     struct pb_cost cost;
     const ProtobufCMessageDescriptor *d = &etcdserverpb__request_op__descriptor;
-    struct bytes in = nested(room, sizeof room, PB_DEPTH_MAX);
+    struct bytes in = nested(room, sizeof room, PB_REQUEST_DEPTH_MAX);
     assert_int_equal(0, pb_scan(d, in, &pb_bounds_default, &cost, &f->em));
-    assert_int_equal(PB_DEPTH_MAX, cost.depth);
+    assert_int_equal(PB_REQUEST_DEPTH_MAX, cost.depth);
     (void)unpack(f, d, in);
-    in = nested(room, sizeof room, PB_DEPTH_MAX + 1);
+    in = nested(room, sizeof room, PB_REQUEST_DEPTH_MAX + 1);
     assert_int_equal(E_TOOBIG, pb_scan(d, in, &pb_bounds_default, &cost, &f->em));
     assert_string_equal("etcdserverpb.RequestOp has too deep nesting", f->em.text);
+    assert_int_equal(0, pb_scan(d, in, &pb_bounds_own, &cost, &f->em));
+    in = nested(room, sizeof room, PB_DEPTH_MAX + 1);
+    assert_int_equal(E_TOOBIG, pb_scan(d, in, &pb_bounds_own, &cost, &f->em));
+}
+
+static void test_a_request_at_the_bound_can_be_read_as_an_entry(void **state)
+{
+    struct fixture *f = *state;
+    uint8_t room[2048];
+    struct pb_cost cost;
+    struct bytes op = nested(room, sizeof room, PB_REQUEST_DEPTH_MAX - 1);
+    struct bytes txn;
+    assert_int_equal(0, pb_put_bytes(&f->out, 2, op));
+    txn = buf_bytes(&f->out);
+    assert_int_equal(
+        0, pb_scan(&etcdserverpb__txn_request__descriptor, txn, &pb_bounds_default, &cost, &f->em));
+    assert_int_equal(PB_REQUEST_DEPTH_MAX, cost.depth);
+    struct buf entry;
+    buf_init(&entry, &f->heap.alloc, 4096);
+    assert_int_equal(0, pb_put_bytes(&entry, 6, txn));
+    assert_int_equal(0, pb_scan(&etcdserverpb__internal_raft_request__descriptor, buf_bytes(&entry),
+                                &pb_bounds_own, &cost, &f->em));
+    buf_deinit(&entry);
 }
 
 static void test_counts_and_memory_are_bounded(void **state)
@@ -418,6 +441,7 @@ int main(void)
         CASE(test_a_zero_byte_in_a_string_is_refused),
         CASE(test_every_cut_of_a_message_is_refused_or_a_message),
         CASE(test_depth_is_bounded),
+        CASE(test_a_request_at_the_bound_can_be_read_as_an_entry),
         CASE(test_counts_and_memory_are_bounded),
         CASE(test_a_small_arena_is_an_answer),
         CASE(test_every_failing_allocation_is_an_answer),
