@@ -109,7 +109,7 @@ static int on_send_data(nghttp2_session *session, nghttp2_frame *frame, const ui
                         size_t len, nghttp2_data_source *source, void *arg)
 {
     struct grpc_client_conn *c = arg;
-    ASSERT(c->out_cap - c->out_len >= FRAME_HEAD_BYTES + len);
+    if (c->out_cap - c->out_len < FRAME_HEAD_BYTES + len) return NGHTTP2_ERR_WOULDBLOCK;
     struct grpc_client_call *call = call_of(c, frame->hd.stream_id);
     if (call == NULL) return NGHTTP2_ERR_TEMPORAL_CALLBACK_FAILURE;
     uint8_t *out = c->out + c->out_len;

@@ -98,7 +98,7 @@ static int on_frame(nghttp2_session *session, const nghttp2_frame *frame, void *
 static int on_frame_sent(nghttp2_session *session, const nghttp2_frame *frame, void *arg)
 {
     struct grpc_conn *c = arg;
-    if (frame->hd.type == NGHTTP2_GOAWAY && c->close_ns != GRPC_NEVER) c->told_off = true;
+    if (frame->hd.type == NGHTTP2_GOAWAY) grpc__live_goaway_sent(c);
     if (frame->hd.type != NGHTTP2_HEADERS && frame->hd.type != NGHTTP2_DATA) return 0;
     c->sent_since_ping = true;
     /* An answer before the end of the request: the client is told to stop sending. */
@@ -127,12 +127,13 @@ static int on_stream_close(nghttp2_session *session, int32_t stream_id, uint32_t
     return 0;
 }
 
-/* Writes a DATA frame straight from the call's queue. */
+/* Writes a DATA frame straight from the call's queue; without room it is asked for again by the next pull. Should
+ * the call have been reset in between, its frame fails. */
 static int on_send_data(nghttp2_session *session, nghttp2_frame *frame, const uint8_t *head,
                         size_t len, nghttp2_data_source *source, void *arg)
 {
     struct grpc_conn *c = arg;
-    ASSERT(c->out_cap - c->out_len >= FRAME_HEAD_BYTES + len);
+    if (c->out_cap - c->out_len < FRAME_HEAD_BYTES + len) return NGHTTP2_ERR_WOULDBLOCK;
     uint8_t *out = c->out + c->out_len;
     memcpy(out, head, FRAME_HEAD_BYTES);
     int n = len == 0 ? 0 : grpc__call_take(source->ptr, out + FRAME_HEAD_BYTES, len);

@@ -157,6 +157,8 @@ void grpc__live_reset(struct grpc_conn *c);
 void grpc__live_finished(struct grpc_conn *c);
 /* Tells the client off by GOAWAY and closes a second later. */
 void grpc__live_enhance_calm(struct grpc_conn *c, const char *why);
+/* A GOAWAY has left. */
+void grpc__live_goaway_sent(struct grpc_conn *c);
 /* The earliest time at which grpc__live_tick() has something to do. */
 uint64_t grpc__live_next(const struct grpc_conn *c);
 void grpc__live_tick(struct grpc_conn *c);

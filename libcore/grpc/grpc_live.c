@@ -106,6 +106,13 @@ void grpc_conn_drain(struct grpc_conn *c, uint64_t now_ns)
     /* nghttp2's notice has no debug data; grpc_conn_pull() adds it. Only the notice leaves the door open for
      * streams that are on their way. */
     live_check(c, nghttp2_submit_shutdown_notice(c->session));
+}
+
+/* The draining ping follows the notice; nghttp2 would send it before, were it submitted with it. */
+void grpc__live_goaway_sent(struct grpc_conn *c)
+{
+    if (c->close_ns != GRPC_NEVER) c->told_off = true;
+    if (!c->draining || c->drained) return;
     live_check(c, nghttp2_submit_ping(c->session, NGHTTP2_FLAG_NONE, DRAIN_PING));
 }
 
