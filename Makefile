@@ -88,7 +88,7 @@ $(B)/gen/%.pb-c.o: $(GEN)/%.pb-c.c $(GEN_H)
 
 $(B)/%.o: %.c | $(GEN_H)
 	@mkdir -p $(@D)
-	@$(CC) $(CFLAGS_ALL) $(if $(filter libcore/%,$<),$(BANNED)) -MMD -MP -c -o $@ $<
+	@$(CC) $(CFLAGS_ALL) $(if $(filter libcore/%,$<),-include libcore/base/banned.h) -MMD -MP -c -o $@ $<
 
 define module_rule
 $(B)/lib/$(1).a: $(call mod_objs,$(1))
@@ -115,18 +115,123 @@ endef
 $(foreach m,$(MODULES),$(if $(wildcard test/unit/$(m)/test_*.c),$(eval $(call unit_rule,$(m)))))
 $(UNIT_C:%.c=$(B)/%.o): CFLAGS_ALL += -Itest/lib
 
-# ---- tests --------------------------------------------------------------------------------------
-# `make unit` runs all, `make unit M=wal` those of one module.
-.PHONY: unit
-unit: $(if $(M),$(filter $(B)/test/unit/$(M)/%,$(UNITS)),$(UNITS))
-	@rc=0; for t in $^; do echo "# $$t"; $$t || rc=1; done; exit $$rc
+# ---- packages -----------------------------------------------------------------------------------
+# What a build needs, and what the tests need on top; `make deps` installs both, `make run` the first.
+BUILD_PACKAGES := gcc libc6-dev pkg-config protobuf-c-compiler libprotobuf-c-dev liblmdb-dev libsodium-dev \
+    libnghttp2-dev libssl-dev libuv1-dev libhttp-parser-dev libjson-c-dev libyaml-dev libcrypt-dev zlib1g-dev \
+    curl ca-certificates
+TEST_PACKAGES := libcmocka-dev bats bats-support bats-assert bats-file clang clang-format llvm libclang-rt-14-dev \
+    python3 python3-venv scdoc protobuf-compiler etcd-client golang-go xz-utils procps binutils
 
-.PHONY: clean
+.PHONY: deps deps-build deps-test
+deps: deps-build deps-test
+deps-build:
+	@.ci/packages $(BUILD_PACKAGES)
+deps-test:
+	@.ci/packages $(TEST_PACKAGES)
+
+# ---- use ----------------------------------------------------------------------------------------
+.PHONY: run
+run: deps-build
+	@$(MAKE) --no-print-directory all
+	@.ci/member $(B)/bin
+
+# ---- tests --------------------------------------------------------------------------------------
+# `make unit` runs all, `make unit M=wal` those of one module. Every suite speaks TAP; test/run.py adds up.
+unit_bins = $(if $(M),$(filter $(B)/test/unit/$(M)/%,$(UNITS)),$(UNITS))
+.PHONY: unit units
+units: $(unit_bins)
+unit: units
+	@test/run.py $(foreach t,$(unit_bins),unit=$(t))
+
+# Tests that start threads run under ThreadSanitizer too.
+THREADED := $(shell grep -lE 'pthread.h|os/thread.h|os/actor.h' $(UNIT_C) /dev/null)
+TSAN_UNITS = $(THREADED:%.c=build/$(notdir $(CC))-thread/%)
+ASAN_UNITS = $(UNIT_C:%.c=build/$(notdir $(CC))-address-undefined/%)
+
+.PHONY: lint
+lint: all
+	@test/run.py lint="test/lint/lint.py --objects $(B)" lint="test/lint/test_lint.py"
+
+# Suites by folder: test/NAME/run prints TAP; it finds the programs in $$BIN.
+SUITES := $(patsubst test/%/run,%,$(wildcard test/*/run))
+suite_command = BIN=$(CURDIR)/$(B)/bin BUILD=$(CURDIR)/$(B) test/$(1)/run
+define suite_rule
+.PHONY: $(1)
+$(1): all $(if $(filter fuzz,$(1)),,test-programs)
+	@test/run.py $(1)="$(call suite_command,$(1))"
+endef
+$(foreach s,$(filter-out fuzz,$(SUITES)),$(eval $(call suite_rule,$(s))))
+
+# Helpers in C of the suites: one program a file, linked with the whole library.
+TEST_PROGRAM_C := $(sort $(wildcard test/bench/*.c test/fault/*.c test/sim/*.c test/scenario/*.c))
+TEST_SHIM_C    := $(filter test/fault/iotrace.c,$(TEST_PROGRAM_C))
+TEST_PROGRAMS  := $(filter-out $(TEST_SHIM_C:%.c=$(B)/%),$(TEST_PROGRAM_C:%.c=$(B)/%)) $(TEST_SHIM_C:%.c=$(B)/%.so)
+.PHONY: test-programs
+test-programs: $(TEST_PROGRAMS)
+$(TEST_PROGRAM_C:%.c=$(B)/%.o): CFLAGS += -Itest/lib
+$(filter-out %.so,$(TEST_PROGRAMS)): $(B)/%: $(B)/%.o $(TESTLIB_O) $(B)/libcore.a
+	@$(CC) $(LDFLAGS_ALL) -o $@ $< $(TESTLIB_O) $(B)/libcore.a $(PKG_LIBS) $(TEST_LIBS)
+$(B)/test/fault/%.so: test/fault/%.c
+	@mkdir -p $(@D)
+	@$(CC) -std=c17 $(OPT) $(WARN) $(WERROR) $(DEFS) -fPIC -shared -o $@ $< -ldl -pthread
+
+# ---- fuzzing ------------------------------------------------------------------------------------
+# `make fuzz S=600` runs each target for S seconds in all; the corpora are replayed by `make check`.
+S ?= 60
+FUZZ_C := $(sort $(wildcard test/fuzz/fuzz_*.c))
+FB := build/fuzz
+FUZZERS := $(FUZZ_C:test/fuzz/%.c=$(FB)/%)
+FUZZ_FLAGS := -std=c17 -O1 -g -fsanitize=fuzzer-no-link,address,undefined -fno-sanitize-recover=undefined $(DEFS) \
+    -DFUZZING=1 -Ilibcore -Itest/lib -isystem $(GEN) $(PKG_CFLAGS)
+FUZZ_O := $(LIB_C:%.c=$(FB)/%.o) $(GEN_C:$(GEN)/%.c=$(FB)/gen/%.o) $(TESTLIB_C:%.c=$(FB)/%.o)
+$(FB)/%.o: %.c | $(GEN_H)
+	@mkdir -p $(@D)
+	@clang $(FUZZ_FLAGS) -w -MMD -MP -c -o $@ $<
+$(FB)/gen/%.o: $(GEN)/%.c $(GEN_H)
+	@mkdir -p $(@D)
+	@clang $(FUZZ_FLAGS) -w -c -o $@ $<
+$(FB)/libcore.a: $(FUZZ_O)
+	@rm -f $@; ar rcs $@ $^
+$(FB)/fuzz_%: test/fuzz/fuzz_%.c $(FB)/libcore.a
+	@clang $(FUZZ_FLAGS) -fsanitize=fuzzer,address,undefined -w -o $@ $< $(FB)/libcore.a $(PKG_LIBS) $(TEST_LIBS) -pthread
+.PHONY: fuzzers fuzz
+fuzzers: $(FUZZERS)
+fuzz: fuzzers
+	@S=$(S) BIN=$(FB) test/fuzz/run long
+
+# ---- everything ---------------------------------------------------------------------------------
+# Two jobs unless told otherwise: the machine that lands changes has two cores.
+JOBS ?= 2
+FLOORS := $(if $(CI),--floors test/floors)
+.PHONY: check check-build
+check-build:
+	@$(MAKE) --no-print-directory -j$(JOBS) all units test-programs
+	@$(MAKE) --no-print-directory -j$(JOBS) units SANITIZE=address,undefined
+	@$(MAKE) --no-print-directory -j$(JOBS) $(TSAN_UNITS) SANITIZE=thread
+	@$(MAKE) --no-print-directory -j$(JOBS) all CC=clang
+	@$(MAKE) --no-print-directory -j$(JOBS) fuzzers
+check: deps
+	@$(MAKE) --no-print-directory check-build
+	@test/run.py $(FLOORS) lint="test/lint/lint.py --objects $(B)" lint="test/lint/test_lint.py" \
+	    $(foreach t,$(UNITS),unit=$(t)) $(foreach t,$(ASAN_UNITS),unit-asan=$(t)) \
+	    $(foreach t,$(TSAN_UNITS),unit-tsan=$(t)) \
+	    $(foreach s,$(filter-out fuzz,$(SUITES)),$(s)="$(call suite_command,$(s))") \
+	    fuzz="BIN=$(FB) test/fuzz/run replay"
+
+# For every commit: lint, and the unit tests of modules that differ from the last commit.
+CHANGED := $(shell git diff --name-only HEAD -- libcore test/unit 2>/dev/null; git ls-files -o --exclude-standard libcore test/unit 2>/dev/null)
+QUICK_MODULES := $(sort $(foreach f,$(CHANGED),$(word 2,$(subst /, ,$(f:test/unit/%=libcore/%)))))
+QUICK_UNITS = $(foreach m,$(QUICK_MODULES),$(filter $(B)/test/unit/$(m)/%,$(UNITS)))
+.PHONY: quick
+quick: all
+	@$(MAKE) --no-print-directory -j$(JOBS) all $(QUICK_UNITS)
+	@test/run.py lint="test/lint/lint.py --objects $(B)" $(foreach t,$(QUICK_UNITS),unit=$(t))
+
+.PHONY: clean format
 clean:
 	rm -rf build
-
-.PHONY: format
 format:
 	clang-format -i $$(git ls-files -co --exclude-standard '*.c' '*.h')
 
--include $(shell find $(B) -name '*.d' 2>/dev/null)
+-include $(shell find $(B) $(FB) -name '*.d' 2>/dev/null)

@@ -21,21 +21,28 @@ struct outcome {
     struct errmsg em;
 };
 
-static void parse(struct outcome *o, char **flags, char **envp)
+/* main() gets its words without const; nobody writes to them. */
+static char *const *mutable(const char *const *words)
 {
-    char *argv[WORDS_MAX + 1] = {(char *)"etcd-server"};
+    return (char *const *)(uintptr_t)words;
+}
+
+static void parse(struct outcome *o, const char *const *flags, const char *const *envp)
+{
+    const char *argv[WORDS_MAX + 1] = {"etcd-server"};
     int argc = 1;
     for (; flags[argc - 1] != NULL; argc++)
         argv[argc] = flags[argc - 1];
     o->em.text[0] = '\0';
     o->result = CONFIG_RUN;
-    o->rc = config_parse(&o->c, &os_heap, argc, argv, envp, &o->result, &o->em);
+    o->rc = config_parse(&o->c, &os_heap, argc, mutable(argv), mutable(envp), &o->result, &o->em);
 }
 
-#define FLAGS(...)   ((char *[]){__VA_ARGS__ __VA_OPT__(, ) NULL})
-#define NO_VARIABLES ((char *[]){NULL})
+#define WORDS(...) ((const char *const[]){__VA_ARGS__, NULL})
+#define NO_WORDS   ((const char *const[]){NULL})
 
-static void expect_error(char **flags, char **envp, int rc, const char *text)
+static void expect_error(const char *const *flags, const char *const *envp, int rc,
+                         const char *text)
 {
     struct outcome o;
     parse(&o, flags, envp);
@@ -48,7 +55,7 @@ static void defaults_are_upstreams(void **state)
 {
     (void)state;
     struct outcome o;
-    parse(&o, FLAGS(), NO_VARIABLES);
+    parse(&o, NO_WORDS, NO_WORDS);
     assert_int_equal(o.rc, 0);
     assert_string_equal(o.c.data_dir, "default.etcd");
     assert_string_equal(o.c.initial_cluster, "default=http://localhost:2380");
@@ -63,10 +70,8 @@ static void flags_take_all_forms(void **state)
 {
     (void)state;
     struct outcome o;
-    parse(&o,
-          FLAGS((char *)"-name", (char *)"n1", (char *)"--snapshot-count=7",
-                (char *)"-pre-vote=false", (char *)"--socket-reuse-port"),
-          NO_VARIABLES);
+    parse(&o, WORDS("-name", "n1", "--snapshot-count=7", "-pre-vote=false", "--socket-reuse-port"),
+          NO_WORDS);
     assert_int_equal(o.rc, 0);
     assert_string_equal(o.c.name, "n1");
     assert_string_equal(o.c.data_dir, "n1.etcd");
@@ -80,16 +85,15 @@ static void flags_take_all_forms(void **state)
 static void bad_flags_get_gos_words(void **state)
 {
     (void)state;
-    expect_error(FLAGS((char *)"--nope"), NO_VARIABLES, E_NOTFOUND,
-                 "flag provided but not defined: -nope");
-    expect_error(FLAGS((char *)"--name"), NO_VARIABLES, E_INVAL, "flag needs an argument: -name");
-    expect_error(FLAGS((char *)"--snapshot-count=x"), NO_VARIABLES, E_INVAL,
+    expect_error(WORDS("--nope"), NO_WORDS, E_NOTFOUND, "flag provided but not defined: -nope");
+    expect_error(WORDS("--name"), NO_WORDS, E_INVAL, "flag needs an argument: -name");
+    expect_error(WORDS("--snapshot-count=x"), NO_WORDS, E_INVAL,
                  "invalid value \"x\" for flag -snapshot-count: parse error");
-    expect_error(FLAGS((char *)"--pre-vote=maybe"), NO_VARIABLES, E_INVAL,
+    expect_error(WORDS("--pre-vote=maybe"), NO_WORDS, E_INVAL,
                  "invalid boolean value \"maybe\" for -pre-vote: parse error");
-    expect_error(FLAGS((char *)"word"), NO_VARIABLES, E_INVAL, "\"word\" is not a valid flag");
+    expect_error(WORDS("word"), NO_WORDS, E_INVAL, "\"word\" is not a valid flag");
     expect_error(
-        FLAGS((char *)"--max-concurrent-streams=4294967296"), NO_VARIABLES, E_INVAL,
+        WORDS("--max-concurrent-streams=4294967296"), NO_WORDS, E_INVAL,
         "invalid value \"4294967296\" for flag -max-concurrent-streams: strconv.ParseUint: parsing "
         "\"4294967296\": value out of range");
 }
@@ -98,9 +102,9 @@ static void a_variable_sets_what_no_flag_sets(void **state)
 {
     (void)state;
     struct outcome o;
-    parse(&o, FLAGS(),
-          ((char *[]){(char *)"ETCD_NAME=env", (char *)"ETCD_DATA_DIR=", (char *)"ETCD_STRANGE=1",
-                      (char *)"HOME=/", NULL}));
+    parse(&o, NO_WORDS,
+          ((const char *const[]){"ETCD_NAME=env", "ETCD_DATA_DIR=", "ETCD_STRANGE=1", "HOME=/",
+                                 NULL}));
     assert_int_equal(o.rc, 0);
     assert_string_equal(o.c.name, "env");
     assert_string_equal(o.c.data_dir, "env.etcd");
@@ -112,7 +116,7 @@ static void a_variable_sets_what_no_flag_sets(void **state)
 static void flag_and_variable_together_are_refused(void **state)
 {
     (void)state;
-    expect_error(FLAGS((char *)"--name=a"), ((char *[]){(char *)"ETCD_NAME=a", NULL}), E_CONFIG,
+    expect_error(WORDS("--name=a"), ((const char *const[]){"ETCD_NAME=a", NULL}), E_CONFIG,
                  "conflicting environment variable is shadowed by corresponding command-line flag "
                  "(either unset "
                  "environment variable or disable flag)): ETCD_NAME");
@@ -125,7 +129,7 @@ static void parse_file(struct outcome *o, const char *text)
     assert_true(fd >= 0);
     assert_int_equal(write(fd, text, strlen(text)), (ssize_t)strlen(text));
     close(fd);
-    parse(o, FLAGS((char *)"--config-file", path, (char *)"--snapshot-count=3"), NO_VARIABLES);
+    parse(o, WORDS("--config-file", path, "--snapshot-count=3"), NO_WORDS);
     unlink(path);
 }
 
@@ -158,7 +162,7 @@ static void bad_files_name_the_line(void **state)
     parse_file(&o, "name: [a\n");
     assert_int_equal(o.rc, E_CONFIG);
     config_deinit(&o.c);
-    expect_error(FLAGS((char *)"--config-file=/nonexistent"), NO_VARIABLES, E_CONFIG,
+    expect_error(WORDS("--config-file=/nonexistent"), NO_WORDS, E_CONFIG,
                  "open /nonexistent: no such file or directory");
 }
 
@@ -166,21 +170,21 @@ static void meaning_is_checked(void **state)
 {
     (void)state;
     expect_error(
-        FLAGS((char *)"--election-timeout=100"), NO_VARIABLES, E_CONFIG,
+        WORDS("--election-timeout=100"), NO_WORDS, E_CONFIG,
         "--election-timeout[100ms] should be at least as 5 times as --heartbeat-interval[100ms]");
-    expect_error(FLAGS((char *)"--heartbeat-interval=0"), NO_VARIABLES, E_CONFIG,
+    expect_error(WORDS("--heartbeat-interval=0"), NO_WORDS, E_CONFIG,
                  "--heartbeat-interval must be >0 (set to 0ms)");
-    expect_error(FLAGS((char *)"--listen-client-urls=http://127.0.0.1:1"), NO_VARIABLES, E_CONFIG,
+    expect_error(WORDS("--listen-client-urls=http://127.0.0.1:1"), NO_WORDS, E_CONFIG,
                  "--advertise-client-urls is required when --listen-client-urls is set explicitly");
-    expect_error(FLAGS((char *)"--listen-peer-urls=http://example.com:1"), NO_VARIABLES, E_CONFIG,
+    expect_error(WORDS("--listen-peer-urls=http://example.com:1"), NO_WORDS, E_CONFIG,
                  "expected IP in URL for binding (http://example.com:1)");
-    expect_error(FLAGS((char *)"--listen-peer-urls=ftp://127.0.0.1:1"), NO_VARIABLES, E_INVAL,
+    expect_error(WORDS("--listen-peer-urls=ftp://127.0.0.1:1"), NO_WORDS, E_INVAL,
                  "invalid value \"ftp://127.0.0.1:1\" for flag -listen-peer-urls: URL scheme must "
                  "be http, https, "
                  "unix, or unixs: ftp://127.0.0.1:1");
-    expect_error(FLAGS((char *)"--v2-deprecation=not-yet"), NO_VARIABLES, E_INVAL,
+    expect_error(WORDS("--v2-deprecation=not-yet"), NO_WORDS, E_INVAL,
                  "invalid value \"not-yet\" for flag -v2-deprecation: invalid value \"not-yet\"");
-    expect_error(FLAGS((char *)"--feature-gates=Odd=true"), NO_VARIABLES, E_CONFIG,
+    expect_error(WORDS("--feature-gates=Odd=true"), NO_WORDS, E_CONFIG,
                  "unrecognized feature gate: Odd");
 }
 
@@ -188,12 +192,11 @@ static void what_is_not_there_is_refused_not_ignored(void **state)
 {
     (void)state;
     struct outcome o;
-    parse(&o, FLAGS((char *)"--client-cert-auth=false", (char *)"--auth-token=simple"),
-          NO_VARIABLES);
+    parse(&o, WORDS("--client-cert-auth=false", "--auth-token=simple"), NO_WORDS);
     assert_int_equal(o.rc, 0);
     config_deinit(&o.c);
     expect_error(
-        FLAGS((char *)"--unsafe-no-fsync"), NO_VARIABLES, E_CONFIG,
+        WORDS("--unsafe-no-fsync"), NO_WORDS, E_CONFIG,
         "--unsafe-no-fsync: this server cannot do that yet; leave it at its default 'false'");
 }
 
