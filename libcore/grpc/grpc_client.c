@@ -289,6 +289,10 @@ size_t grpc_client_conn_pull(struct grpc_client_conn *c, uint8_t *out, size_t ca
         out_put(c, frame, (size_t)n);
     }
     c->out = NULL;
+    /* A session that wants no more, without a GOAWAY of the server's, has ended itself over an error. */
+    if (!c->lost && !c->draining && nghttp2_session_want_read(c->session) == 0) {
+        grpc_client_conn_lost(c, "error reading from server: protocol error");
+    }
     tell_writable(c);
     grpc__client_run_ending(c);
     return c->out_len;
