@@ -109,9 +109,11 @@ static struct member_context decode(struct fixture *f, const char *json)
 static void test_what_was_written_is_read(void **state)
 {
     struct fixture *f = *state;
-    const char *const texts[] = {
+    static const char full[] =
         "{\"id\":18446744073709551615,\"peerURLs\":[\"http://a\",\"http://b\"],\"isLearner\":true,"
-        "\"name\":\"n\\u0026\\\"\",\"clientURLs\":[\"http://c\"]}",
+        "\"name\":\"n\\u0026\\\"\",\"clientURLs\":[\"http://c\"]}";
+    const char *const texts[] = {
+        full,
         "{\"id\":0,\"peerURLs\":null,\"isPromote\":true}",
         "{\"id\":5,\"peerURLs\":[\"http://a\"]}",
     };
