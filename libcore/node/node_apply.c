@@ -339,6 +339,7 @@ bool node_apply_run(struct node_apply *n, int64_t now_ns, uint32_t budget)
     if (now_ns > n->now_ns) n->now_ns = now_ns;
     ASSERT(budget > 0);
     if (n->fatal.text[0] != '\0') return false;
+    node__own_start(n);
     bool more = work_on_entries(n, budget);
     more |= node__background_step(n);
     node__snapshot_step(n);
@@ -476,7 +477,7 @@ void node_apply_free(struct node_apply *n)
     alloc_free(n->alloc, n->out, n->out_cap * sizeof *n->out);
     free_spans(n);
     if (n->portion != NULL && !n->portion_open) mvcc_portion_free(n->portion);
-    if (n->job != NULL) mvcc_compact_end(n->job);
+    mvcc_compact_abandon(n->job);
     alloc_free(n->alloc, n->snapshot.conf, sizeof *n->snapshot.conf);
     membership_unref(n->snapshot.members);
     map_u64_deinit(&n->waiters);

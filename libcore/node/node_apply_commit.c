@@ -56,7 +56,7 @@ void node__commit_step(struct node_apply *n)
 static void hand_out_job(struct node_apply *n)
 {
     ASSERT(n->job != NULL);
-    if (n->job_listing || n->portion != NULL || n->job_durable) return;
+    if (n->job_listing || n->job_listed || n->portion != NULL) return;
     if (node__apply_reserve(n, 1) < 0) return;
     n->job_listing = true;
     node__apply_out(n, (struct node_apply_output){.kind = NODE_APPLY_COMPACT, .u.job = n->job});
@@ -68,6 +68,7 @@ static void begin_job(struct node_apply *n)
     if (n->stopping || !mvcc_compact_pending(n->mvcc)) return;
     if (mvcc_compact_begin(n->mvcc, &n->job) < 0 || n->job == NULL) return;
     n->job_listing = false;
+    n->job_listed = false;
     n->job_pruned = false;
     n->job_durable = false;
 }
@@ -91,7 +92,7 @@ bool node__background_step(struct node_apply *n)
     if (n->job == NULL) begin_job(n);
     if (n->job == NULL) return more;
     if (!n->stopping) hand_out_job(n);
-    if (!n->job_pruned && !n->entry_open) {
+    if (n->job_listed && !n->job_pruned && !n->entry_open) {
         int rc = mvcc_compact_prune(n->job, NODE__SLICE_STEPS);
         n->job_pruned = rc == 0;
         more |= rc > 0;
@@ -105,6 +106,7 @@ void node_apply_portion(struct node_apply *n, struct mvcc_portion *portion)
     ASSERT(n->job_listing);
     ASSERT(n->portion == NULL);
     n->job_listing = false;
+    n->job_listed = mvcc_portion_is_last(portion);
     n->portion = portion;
     node__commit_step(n);
 }

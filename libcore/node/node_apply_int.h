@@ -83,7 +83,8 @@ struct node_apply {
 
     /* Compaction. */
     struct mvcc_compact *job;
-    bool job_listing;
+    bool job_listing; /* lent to a worker */
+    bool job_listed;  /* its last portion is here or committed */
     bool job_pruned;
     bool job_durable;
     struct mvcc_portion *portion; /* listed, not committed yet */
@@ -139,6 +140,7 @@ void node__snapshot_step(struct node_apply *n);
 void node__compact_log_step(struct node_apply *n);
 
 /* The member's own requests. */
+void node__own_start(struct node_apply *n);
 void node__own_tick(struct node_apply *n);
 void node__own_applied(struct node_apply *n, const struct apply_output *out);
 /* Proposes {ACTIVATE, own id, NOSPACE}; returns its request id, 0 without memory. */

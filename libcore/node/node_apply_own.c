@@ -231,6 +231,13 @@ static void lease_step(struct node_apply *n)
 
 /* --- the whole ----------------------------------------------------------------------------------- */
 
+/* The first publishing waits for no tick: it is queued before the first election is won. */
+void node__own_start(struct node_apply *n)
+{
+    ASSERT(n->opts.ids != NULL);
+    if (n->publish_id == 0 && !n->published && !n->stopping) publish(n);
+}
+
 void node__own_tick(struct node_apply *n)
 {
     int64_t gap_ns = n->now_ns - n->tick_last_ns;

@@ -12,6 +12,7 @@ bool node__waits(void *arg, uint64_t request_id)
 void node__register(struct node_apply *n, struct node_waiter *w)
 {
     ASSERT(!w->read);
+    if (w->start_ns == 0) w->start_ns = n->now_ns; /* it came before the first tick */
     if (map_u64_put(&n->waiters, w->request_id, w) < 0) {
         node__apply_reply(n, w, E_NOMEM, NULL);
         return;

@@ -346,6 +346,10 @@ int node_raft_take(struct node_raft *n, struct node_raft_output *out)
 int node_raft_tick(struct node_raft *n, int64_t now_ns)
 {
     ASSERT(now_ns >= n->now_ns);
+    /* What came before the first tick has waited since now. */
+    for (size_t i = n->waiting_head; n->now_ns == 0 && i < n->waiting_n; i++)
+        if (n->waiting[i].waiter != NULL) n->waiting[i].waiter->start_ns = now_ns;
+    if (n->now_ns == 0) n->round_start_ns = n->round_sent_ns = now_ns;
     n->now_ns = now_ns;
     int rc = raft_tick(n->core);
     expire_waiting(n);

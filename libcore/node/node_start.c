@@ -77,6 +77,20 @@ int node_conf_of_members(const struct membership *m, struct raft_conf_state *out
     return 0;
 }
 
+/* The power went during the very first write: the cluster's first entries are there, their state record is not. They are
+ * committed by fiat, so nothing is to be waited for. Only a first boot leaves such a log: a member that joins has a
+ * state before any entry. */
+static void finish_first_boot(const struct node_disk_state *disk, struct raft_restored *out)
+{
+    ASSERT(disk->entry_count == 0 || disk->entries != NULL);
+    if (!raft_hard_state_empty(disk->hard_state) || disk->snapshot_index != 0) return;
+    raft_index n = 0;
+    while (n < disk->entry_count && disk->entries[n].term == 1 &&
+           disk->entries[n].type == RAFT_ENTRY_CONF_CHANGE)
+        n++;
+    if (n > 0) out->hard_state = (struct raft_hard_state){.term = 1, .commit = n};
+}
+
 int node_restore(const struct node_disk_state *disk, struct raft_restored *out, struct errmsg *em)
 {
     ASSERT(disk->conf != NULL);
@@ -99,6 +113,7 @@ int node_restore(const struct node_disk_state *disk, struct raft_restored *out, 
         .entry_count = disk->entry_count,
         .applied = disk->snapshot_index,
     };
+    finish_first_boot(disk, out);
     /* What the store has was committed, though the WAL may not say so: commit is not synced. */
     if (out->hard_state.commit < k) out->hard_state.commit = k;
     if (out->hard_state.commit < disk->snapshot_index)
