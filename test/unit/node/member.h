@@ -681,16 +681,10 @@ static inline void member_crash(struct member_world *w, size_t keep)
         uint64_t acked[MEMBER_KEYS];
         memcpy(acked, w->acked, sizeof acked);
         uint64_t violations = w->violations;
-        if (w->commit_waits) {
-            node_apply_committed(w->apply, w->run, w->portion, 0);
-            w->run = NULL;
-            w->portion = NULL;
-            w->commit_waits = false;
-        }
         member_work(w);
         memcpy(w->acked, acked, sizeof acked);
         w->violations = violations;
-        if (w->commit_waits && w->portion != NULL) mvcc_portion_free(w->portion);
+        if (w->portion != NULL) mvcc_portion_free(w->portion);
         member_down(w);
     }
     recs_cut(w, w->rec_synced + (keep < unsynced ? keep : unsynced));
