@@ -69,14 +69,39 @@ static void read_exact(FILE *in, void *data, size_t n)
     if (fread(data, 1, n, in) != n) fail_msg("the archive is cut");
 }
 
+/* One block for all files, as large as the largest so far: segments are many and mostly zeros. */
+static uint8_t *file_room(size_t bytes)
+{
+    static uint8_t *room;
+    static size_t room_bytes;
+    if (bytes <= room_bytes) return room;
+    free(room);
+    room = malloc(bytes);
+    assert_non_null(room);
+    room_bytes = bytes;
+    return room;
+}
+
+static void skip_file(FILE *in, size_t bytes)
+{
+    char chunk[16 * TAR_BLOCK_BYTES];
+    while (bytes > 0) {
+        size_t n = bytes < sizeof chunk ? bytes : sizeof chunk;
+        read_exact(in, chunk, n);
+        bytes -= n;
+    }
+}
+
 static void take_file(struct simdisk *d, FILE *in, const char *name, size_t bytes, bool wanted)
 {
     size_t padded = (bytes + TAR_BLOCK_BYTES - 1) / TAR_BLOCK_BYTES * TAR_BLOCK_BYTES;
-    uint8_t *data = malloc(padded + 1);
-    assert_non_null(data);
+    if (!wanted) {
+        skip_file(in, padded);
+        return;
+    }
+    uint8_t *data = file_room(padded + 1);
     read_exact(in, data, padded);
-    if (wanted) simdisk_put_file(d, name, bytes_of(data, bytes));
-    free(data);
+    simdisk_put_file(d, name, bytes_of(data, bytes));
 }
 
 static void unpack(struct simdisk *d, FILE *in, const char *part)
