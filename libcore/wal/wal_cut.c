@@ -107,8 +107,10 @@ static int name_tail(struct wal *w, const char *temporary, struct errmsg *em)
 
 /* Without room for the next segment the current one just grows: a longer segment is as good to read, and the
  * space that is left is better used for records. The next save tries again. */
-static int put_off(const struct wal *w, int rc)
+static int put_off(struct wal *w, int rc)
 {
+    if (w->put_off) return 0; /* said once, not at each save */
+    w->put_off = true;
     LOG(w->o.log, LOG_WARN, "cannot allocate the next WAL segment; the current one grows",
         LOGF_STR("path", w->segs.v[w->segs.count - 1].name), LOGF_STR("error", err_text(rc)));
     return 0;
@@ -120,6 +122,7 @@ int wal__cut(struct wal *w, struct errmsg *em)
     if (rc == 0) rc = wal_prepare_next(w, em);
     if (rc == E_NOSPACE || rc == E_NOMEM) return put_off(w, rc);
     if (rc < 0) return wal__fail(w, rc, "prepare the one after", em);
+    w->put_off = false;
     rc = seal_tail(w, em);
     if (rc < 0) return rc;
     const char *temporary = next_name(w);

@@ -107,6 +107,7 @@ struct wal {
     uint64_t written_bytes;
     bool sync_due; /* see wal_sync_due() */
     bool unsynced; /* something was handed to the disk or the buffer since the last sync */
+    bool put_off;  /* there was no room for the next segment */
     bool failed;   /* takes no more */
 };
 
