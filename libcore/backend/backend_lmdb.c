@@ -182,7 +182,7 @@ static int open_env(struct backend_lmdb *b, const struct backend_lmdb_opts *o, s
     int rc = backend_walk_file(b->disk, b->file, o->path, &b->alloc, &o->walk, &stats, em);
     if (rc != 0) return rc;
     unsigned readers = o->reader_count_max != 0 ? o->reader_count_max : BACKEND_READERS_DEFAULT;
-    rc = env_open(o->path, map_for(o, &stats), readers, &b->env, em);
+    rc = env_open(o->path, map_for(o, &stats), readers + 1, &b->env, em);
     if (rc < 0) return rc;
     rc = tables_open(b->env, b->dbi, o->path, em);
     if (rc < 0) return rc;

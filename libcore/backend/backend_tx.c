@@ -26,12 +26,13 @@
 
 /* --- what a failure means -------------------------------------------------------------------------- */
 
+/* One reader slot is kept for this; not getting it for any reason counts as dead, the safe side. */
 static bool env_is_dead(struct backend_lmdb *b)
 {
     MDB_txn *txn = NULL;
     int rc = mdb_txn_begin(b->env, NULL, MDB_RDONLY, &txn);
     if (rc == 0) mdb_txn_abort(txn);
-    return rc == MDB_PANIC;
+    return rc != 0;
 }
 
 /* Whether the disk has no room for `bytes` more. The file keeps its size. */
@@ -50,14 +51,15 @@ static int write_failed(struct backend_lmdb *b, uint64_t bytes, int mdb_rc, cons
 {
     int rc = backend__error(mdb_rc, what, em);
     ASSERT(rc < 0);
-    if (mdb_rc == MDB_MAP_FULL || mdb_rc == ENOMEM) return rc;
-    bool may_be_full = rc == E_NOSPACE || mdb_rc == EIO || mdb_rc == EFBIG;
-    if (!may_be_full) return rc == E_NOMEM ? E_IO : rc;
+    if (mdb_rc == MDB_MAP_FULL) return rc;
+    bool may_be_retried = rc == E_NOSPACE || rc == E_NOMEM;
+    bool may_be_full = mdb_rc == EIO || mdb_rc == EFBIG;
+    if (!may_be_retried && !may_be_full) return rc;
     if (env_is_dead(b) || b->disk->datasync(b->disk->arg, b->file) < 0) {
         errmsg_set(em, "%s: a sync or the meta page failed: %s", what, mdb_strerror(mdb_rc));
         return E_IO;
     }
-    if (rc == E_NOSPACE) return rc;
+    if (may_be_retried) return rc;
     if (!disk_is_full(b, 2 * bytes + PROBE_SLACK_BYTES)) return E_IO;
     errmsg_set(em, "%s: no space left on device", what);
     return E_NOSPACE;

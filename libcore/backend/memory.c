@@ -11,35 +11,14 @@
 #include "backend/memory.h"
 
 #include <pthread.h>
-#include <stdatomic.h>
 
+#include "backend/memory_rows.h"
 #include "base/assert.h"
 #include "base/err.h"
 
 enum {
-    LEAF_ROWS_MAX = 64,
-    ROW_COST_BYTES =
-        16, /* what a row weighs beside key and value: pointer and node in LMDB, rounded up */
     PAGE_BYTES = 4096,
     PAGES_FIRST = 2 /* an empty store's: both meta pages */
-};
-
-struct row {
-    atomic_uint refs;
-    size_t key_bytes, value_bytes;
-    uint8_t data[]; /* key, value */
-};
-
-struct leaf {
-    atomic_uint refs;
-    unsigned count; /* > 0 in a table */
-    struct row *row[LEAF_ROWS_MAX];
-};
-
-struct rows { /* a table's content */
-    atomic_uint refs;
-    size_t count, cap;
-    struct leaf *leaf[];
 };
 
 struct state {
@@ -81,121 +60,14 @@ struct backend_memory {
     uint64_t bytes_max;
 };
 
-/* --- references ------------------------------------------------------------------------------------- */
-
-static void ref(atomic_uint *refs)
-{
-    unsigned before = atomic_fetch_add_explicit(refs, 1, memory_order_relaxed);
-    ASSERT(before > 0);
-}
-
-static bool unref(atomic_uint *refs)
-{
-    unsigned before = atomic_fetch_sub_explicit(refs, 1, memory_order_acq_rel);
-    ASSERT(before > 0);
-    return before == 1;
-}
-
-static bool is_mine(atomic_uint *refs)
-{
-    return atomic_load_explicit(refs, memory_order_acquire) == 1;
-}
-
-static void row_unref(const struct alloc *a, struct row *r)
-{
-    if (unref(&r->refs)) alloc_free(a, r, sizeof *r + r->key_bytes + r->value_bytes);
-}
-
-static void leaf_unref(const struct alloc *a, struct leaf *l)
-{
-    if (!unref(&l->refs)) return;
-    for (unsigned i = 0; i < l->count; i++)
-        row_unref(a, l->row[i]);
-    alloc_free(a, l, sizeof *l);
-}
-
-static size_t rows_bytes(size_t cap)
-{
-    return sizeof(struct rows) + cap * sizeof(struct leaf *);
-}
-
-static void rows_unref(const struct alloc *a, struct rows *t)
-{
-    if (t == NULL || !unref(&t->refs)) return;
-    for (size_t i = 0; i < t->count; i++)
-        leaf_unref(a, t->leaf[i]);
-    alloc_free(a, t, rows_bytes(t->cap));
-}
+/* --- states -------------------------------------------------------------------------------- */
 
 static void state_unref(const struct alloc *a, struct state *s)
 {
-    if (s == NULL || !unref(&s->refs)) return;
+    if (s == NULL || !memory__unref(&s->refs)) return;
     for (unsigned t = 0; t < TABLE_COUNT; t++)
-        rows_unref(a, s->table[t]);
+        memory__rows_unref(a, s->table[t]);
     alloc_free(a, s, sizeof *s);
-}
-
-/* --- making ----------------------------------------------------------------------------------------- */
-
-static struct row *row_new(const struct alloc *a, struct bytes key, struct bytes value)
-{
-    struct row *r = alloc_new(a, sizeof *r + key.len + value.len);
-    if (r == NULL) return NULL;
-    atomic_init(&r->refs, 1);
-    r->key_bytes = key.len;
-    r->value_bytes = value.len;
-    if (key.len != 0) memcpy(r->data, key.data, key.len);
-    if (value.len != 0) memcpy(r->data + key.len, value.data, value.len);
-    return r;
-}
-
-static struct bytes row_key(const struct row *r)
-{
-    return bytes_of(r->data, r->key_bytes);
-}
-
-static struct bytes row_value(const struct row *r)
-{
-    return bytes_of(r->data + r->key_bytes, r->value_bytes);
-}
-
-static uint64_t row_weight(const struct row *r)
-{
-    return ROW_COST_BYTES + r->key_bytes + r->value_bytes;
-}
-
-static struct leaf *leaf_new(const struct alloc *a)
-{
-    struct leaf *l = alloc_zero(a, sizeof *l);
-    if (l != NULL) atomic_init(&l->refs, 1);
-    return l;
-}
-
-static struct leaf *leaf_copy(const struct alloc *a, const struct leaf *from)
-{
-    struct leaf *l = leaf_new(a);
-    if (l == NULL) return NULL;
-    l->count = from->count;
-    for (unsigned i = 0; i < l->count; i++) {
-        l->row[i] = from->row[i];
-        ref(&l->row[i]->refs);
-    }
-    return l;
-}
-
-static struct rows *rows_copy(const struct alloc *a, const struct rows *from)
-{
-    size_t count = from == NULL ? 0 : from->count, cap = count + 1 + count / 2;
-    struct rows *t = alloc_new(a, rows_bytes(cap));
-    if (t == NULL) return NULL;
-    atomic_init(&t->refs, 1);
-    t->count = count;
-    t->cap = cap;
-    for (size_t i = 0; i < count; i++) {
-        t->leaf[i] = from->leaf[i];
-        ref(&t->leaf[i]->refs);
-    }
-    return t;
 }
 
 static struct state *state_new(const struct alloc *a)
@@ -207,163 +79,13 @@ static struct state *state_new(const struct alloc *a)
     return s;
 }
 
-/* --- finding ---------------------------------------------------------------------------------------- */
-
-/* The last leaf whose first key is <= `key`; 0 when there is none. */
-static size_t find_leaf(const struct rows *t, struct bytes key)
-{
-    size_t low = 0, high = t->count;
-    while (low < high) {
-        size_t mid = low + (high - low) / 2;
-        if (bytes_cmp(row_key(t->leaf[mid]->row[0]), key) <= 0) {
-            low = mid + 1;
-        } else {
-            high = mid;
-        }
-    }
-    return low == 0 ? 0 : low - 1;
-}
-
-/* The first row >= `key`; `count` when there is none. */
-static unsigned find_row(const struct leaf *l, struct bytes key)
-{
-    unsigned low = 0, high = l->count;
-    while (low < high) {
-        unsigned mid = low + (high - low) / 2;
-        if (bytes_cmp(row_key(l->row[mid]), key) < 0) {
-            low = mid + 1;
-        } else {
-            high = mid;
-        }
-    }
-    return low;
-}
-
-static const struct row *lookup(const struct rows *t, struct bytes key)
-{
-    if (t == NULL || t->count == 0) return NULL;
-    const struct leaf *l = t->leaf[find_leaf(t, key)];
-    unsigned i = find_row(l, key);
-    return i < l->count && bytes_eq(row_key(l->row[i]), key) ? l->row[i] : NULL;
-}
-
-/* --- changing --------------------------------------------------------------------------------------- */
-
 /* The transaction's copy of a table. */
 static struct rows *touch(struct backend_tx *tx, enum table t)
 {
     if (tx->table[t] == NULL) {
-        tx->table[t] = rows_copy(&tx->store->alloc, tx->store->now->table[t]);
+        tx->table[t] = memory__rows_copy(&tx->store->alloc, tx->store->now->table[t]);
     }
     return tx->table[t];
-}
-
-static struct leaf *touch_leaf(const struct alloc *a, struct rows *t, size_t i)
-{
-    struct leaf *old = t->leaf[i];
-    if (is_mine(&old->refs)) return old;
-    struct leaf *l = leaf_copy(a, old);
-    if (l == NULL) return NULL;
-    t->leaf[i] = l;
-    leaf_unref(a, old);
-    return l;
-}
-
-/* Puts `l` into the array at `at`, growing it when it is full. */
-static int insert_leaf(const struct alloc *a, struct rows **table, size_t at, struct leaf *l)
-{
-    struct rows *t = *table;
-    if (t->count == t->cap) {
-        size_t cap = t->cap * 2;
-        struct rows *grown = a->resize(a->arg, t, rows_bytes(t->cap), rows_bytes(cap));
-        if (grown == NULL) return E_NOMEM;
-        grown->cap = cap;
-        *table = t = grown;
-    }
-    ASSERT(at <= t->count);
-    memmove(&t->leaf[at + 1], &t->leaf[at], (t->count - at) * sizeof t->leaf[0]);
-    t->leaf[at] = l;
-    t->count++;
-    return 0;
-}
-
-/* Moves the upper half of a full leaf to a new one behind it; none of it when rows only grow. */
-static int split(const struct alloc *a, struct rows **table, size_t at, unsigned from)
-{
-    struct leaf *l = (*table)->leaf[at], *upper = leaf_new(a);
-    if (upper == NULL) return E_NOMEM;
-    int rc = insert_leaf(a, table, at + 1, upper);
-    if (rc < 0) {
-        alloc_free(a, upper, sizeof *upper);
-        return rc;
-    }
-    upper->count = l->count - from;
-    memcpy(upper->row, &l->row[from], upper->count * sizeof upper->row[0]);
-    l->count = from;
-    return 0;
-}
-
-static void insert_row(struct leaf *l, unsigned at, struct row *r)
-{
-    ASSERT(l->count < LEAF_ROWS_MAX && at <= l->count);
-    memmove(&l->row[at + 1], &l->row[at], (l->count - at) * sizeof l->row[0]);
-    l->row[at] = r;
-    l->count++;
-}
-
-static int first_row(const struct alloc *a, struct rows **table, struct row *r)
-{
-    struct leaf *l = leaf_new(a);
-    if (l == NULL) return E_NOMEM;
-    int rc = insert_leaf(a, table, 0, l);
-    if (rc < 0) {
-        alloc_free(a, l, sizeof *l);
-        return rc;
-    }
-    insert_row(l, 0, r);
-    return 0;
-}
-
-/* Takes `r` if it returns 0. */
-static int place(struct backend_tx *tx, struct rows **table, struct row *r)
-{
-    const struct alloc *a = &tx->store->alloc;
-    struct bytes key = row_key(r);
-    if ((*table)->count == 0) return first_row(a, table, r);
-    size_t at = find_leaf(*table, key);
-    struct leaf *l = touch_leaf(a, *table, at);
-    if (l == NULL) return E_NOMEM;
-    unsigned i = find_row(l, key);
-    if (i < l->count && bytes_eq(row_key(l->row[i]), key)) {
-        tx->row_bytes -= row_weight(l->row[i]);
-        row_unref(a, l->row[i]);
-        l->row[i] = r;
-        return 0;
-    }
-    if (l->count == LEAF_ROWS_MAX) {
-        unsigned from = i == l->count ? l->count - 1 : l->count / 2;
-        int rc = split(a, table, at, from);
-        if (rc < 0) return rc;
-        if (i > from) {
-            l = (*table)->leaf[at + 1];
-            i -= from;
-        }
-    }
-    insert_row(l, i, r);
-    return 0;
-}
-
-static void remove_row(struct backend_tx *tx, struct rows *t, size_t at, struct leaf *l, unsigned i)
-{
-    const struct alloc *a = &tx->store->alloc;
-    tx->row_bytes -= row_weight(l->row[i]);
-    row_unref(a, l->row[i]);
-    l->count--;
-    memmove(&l->row[i], &l->row[i + 1], (l->count - i) * sizeof l->row[0]);
-    if (l->count != 0) return;
-    alloc_free(a, l, sizeof *l);
-    t->count--;
-    memmove(&t->leaf[at], &t->leaf[at + 1], (t->count - at) * sizeof t->leaf[0]);
 }
 
 /* --- the write side ---------------------------------------------------------------------------------- */
@@ -390,7 +112,7 @@ static void tx_end(struct backend_tx *tx)
     ASSERT(tx->open);
     tx->open = false;
     for (unsigned t = 0; t < TABLE_COUNT; t++) {
-        rows_unref(&tx->store->alloc, tx->table[t]);
+        memory__rows_unref(&tx->store->alloc, tx->table[t]);
         tx->table[t] = NULL;
     }
 }
@@ -411,22 +133,15 @@ static int memory_put(struct backend_tx *tx, enum table t, struct bytes key, str
     int rc = ask_fault(m, BACKEND_MEMORY_PUT, em);
     if (rc < 0) return failed(tx, rc, em);
     if (touch(tx, t) == NULL) return failed(tx, E_NOMEM, em);
-    const struct row *old = lookup(tx->table[t], key);
+    const struct row *old = memory__lookup(tx->table[t], key);
     uint64_t weight = ROW_COST_BYTES + key.len + value.len;
-    uint64_t old_weight = old == NULL ? 0 : row_weight(old);
+    uint64_t old_weight = old == NULL ? 0 : memory__row_weight(old);
     bool larger = weight > old_weight;
     if (m->bytes_max != 0 && larger && tx->row_bytes - old_weight + weight > m->bytes_max) {
         return failed(tx, E_NOSPACE, em);
     }
-    struct row *r = row_new(&m->alloc, key, value);
-    if (r == NULL) return failed(tx, E_NOMEM, em);
-    rc = place(tx, &tx->table[t], r);
-    if (rc < 0) {
-        row_unref(&m->alloc, r);
-        return failed(tx, rc, em);
-    }
-    tx->row_bytes += weight;
-    return 0;
+    rc = memory__rows_put(&m->alloc, &tx->table[t], key, value, &tx->row_bytes);
+    return rc < 0 ? failed(tx, rc, em) : 0;
 }
 
 static int memory_del(struct backend_tx *tx, enum table t, struct bytes key, struct errmsg *em)
@@ -435,12 +150,8 @@ static int memory_del(struct backend_tx *tx, enum table t, struct bytes key, str
     ASSERT((unsigned)t < TABLE_COUNT);
     struct rows *rows = touch(tx, t);
     if (rows == NULL) return failed(tx, E_NOMEM, em);
-    if (lookup(rows, key) == NULL) return 0;
-    size_t at = find_leaf(rows, key);
-    struct leaf *l = touch_leaf(&tx->store->alloc, rows, at);
-    if (l == NULL) return failed(tx, E_NOMEM, em);
-    remove_row(tx, rows, at, l, find_row(l, key));
-    return 0;
+    int rc = memory__rows_del(&tx->store->alloc, rows, key, &tx->row_bytes);
+    return rc < 0 ? failed(tx, rc, em) : 0;
 }
 
 static uint64_t pages_for(uint64_t row_bytes)
@@ -456,7 +167,7 @@ static struct state *seal(struct backend_tx *tx)
     if (s == NULL) return NULL;
     for (unsigned t = 0; t < TABLE_COUNT; t++) {
         s->table[t] = tx->table[t] != NULL ? tx->table[t] : m->now->table[t];
-        if (tx->table[t] == NULL && s->table[t] != NULL) ref(&s->table[t]->refs);
+        if (tx->table[t] == NULL && s->table[t] != NULL) memory__ref(&s->table[t]->refs);
         tx->table[t] = NULL;
     }
     uint64_t pages = pages_for(tx->row_bytes);
@@ -495,7 +206,7 @@ static struct state *state_ref(struct backend_memory *m)
 {
     (void)pthread_mutex_lock(&m->lock);
     struct state *s = m->now;
-    ref(&s->refs);
+    memory__ref(&s->refs);
     (void)pthread_mutex_unlock(&m->lock);
     return s;
 }
@@ -524,9 +235,9 @@ static void memory_read_end(struct backend_read *r)
 static int memory_get(struct backend_read *r, enum table t, struct bytes key, struct bytes *value)
 {
     ASSERT((unsigned)t < TABLE_COUNT);
-    const struct row *row = lookup(r->state->table[t], key);
+    const struct row *row = memory__lookup(r->state->table[t], key);
     if (row == NULL) return E_NOTFOUND;
-    *value = row_value(row);
+    *value = memory__row_value(row);
     return 0;
 }
 
@@ -559,16 +270,16 @@ static int give(struct backend_cursor *c, struct bytes *k, struct bytes *v)
         if (c->leaf == c->rows->count) return E_NOTFOUND;
     }
     const struct row *r = c->rows->leaf[c->leaf]->row[c->row];
-    if (k != NULL) *k = row_key(r);
-    if (v != NULL) *v = row_value(r);
+    if (k != NULL) *k = memory__row_key(r);
+    if (v != NULL) *v = memory__row_value(r);
     return 0;
 }
 
 static int memory_seek(struct backend_cursor *c, struct bytes key, struct bytes *k, struct bytes *v)
 {
     if (c->rows == NULL || c->rows->count == 0) return E_NOTFOUND;
-    c->leaf = find_leaf(c->rows, key);
-    c->row = find_row(c->rows->leaf[c->leaf], key);
+    c->leaf = memory__find_leaf(c->rows, key);
+    c->row = memory__find_row(c->rows->leaf[c->leaf], key);
     return give(c, k, v);
 }
 

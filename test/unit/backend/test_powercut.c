@@ -316,7 +316,6 @@ static void every_call_may_fail(void **state)
         size_t at = 1;
         while (run_failing(&failures[i], at))
             at++;
-        print_message("%s: %zu calls\n", failures[i].name, at - 1);
         assert_true(at > 2 * COMMITS);
     }
 }
