@@ -151,6 +151,7 @@ void http1_conn_eof(struct http1_conn *c)
 
 struct bytes http1_conn_out(const struct http1_conn *c)
 {
+    if (c->out.len == c->out_sent) return BYTES_EMPTY;
     return bytes_of(c->out.data + c->out_sent, c->out.len - c->out_sent);
 }
 
