@@ -10,7 +10,7 @@ enum { REALDISK_PATH_BYTES_MAX = 512 };
 /* Stateless, static storage. */
 const struct disk *realdisk(void);
 
-/* Makes an empty folder of a name of its own below $TMPDIR or /tmp, and gives its path. Aborts when it cannot. */
+/* Makes an empty folder of a name of its own below $TMPDIR, else /dev/shm or /tmp, and gives its path. Aborts when it cannot. */
 void realdisk_folder(const char *name, char out[REALDISK_PATH_BYTES_MAX]);
 
 /* Removes a folder of files, and itself. */
