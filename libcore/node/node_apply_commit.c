@@ -65,7 +65,7 @@ static void hand_out_job(struct node_apply *n)
 static void begin_job(struct node_apply *n)
 {
     ASSERT(n->job == NULL);
-    if (n->stopping || !mvcc_compact_pending(n->mvcc)) return;
+    if (n->stopping || n->entry_open || !mvcc_compact_pending(n->mvcc)) return;
     if (mvcc_compact_begin(n->mvcc, &n->job) < 0 || n->job == NULL) return;
     n->job_listing = false;
     n->job_listed = false;
@@ -155,7 +155,9 @@ void node_apply_no_space(struct node_apply *n)
 
 static bool snapshot_due(const struct node_apply *n)
 {
-    ASSERT(n->applied >= n->snapshot_last);
+    ASSERT(n->snapshot.index <= n->applied);
+    /* Behind the newest snapshot while a lost store is built anew from the whole log. */
+    if (n->applied < n->snapshot_last) return false;
     if (n->stopping || n->entry_open || n->snapshot.index != 0) return false;
     uint64_t since = n->applied - n->snapshot_last;
     return since > n->opts.snapshot_count || (n->snapshot_forced && since > 0);
