@@ -264,9 +264,14 @@ static void test_absent(void **state)
 
 static struct golden_dirs found[3];
 
+/* Folders without a .snap file have nothing to say here, and unpacking takes time. */
 static bool concerns_snap(const char *path, size_t kind)
 {
-    return kind < 2 || strstr(path, "snap-") != NULL || strstr(path, "leftover") != NULL;
+    if (kind == 2) return strstr(path, "snap-") != NULL || strstr(path, "leftover") != NULL;
+    struct json_object *expected = golden_expected(path);
+    bool any = json_object_object_length(get(expected, "snap_files")) > 0;
+    json_object_put(expected);
+    return any;
 }
 
 int main(void)
