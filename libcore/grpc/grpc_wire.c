@@ -112,32 +112,16 @@ static int put_percent(struct buf *b, const uint8_t *data, size_t len)
     return 0;
 }
 
-/* Length of the valid UTF-8 sequence at the start of `s`, 0 when it is none. */
-static size_t utf8_len(struct bytes s)
-{
-    uint8_t c = s.data[0];
-    size_t n = c < 0x80 ? 1 : c < 0xc2 ? 0 : c < 0xe0 ? 2 : c < 0xf0 ? 3 : c < 0xf5 ? 4 : 0;
-    if (n == 0 || n > s.len) return 0;
-    for (size_t i = 1; i < n; i++) {
-        if ((s.data[i] & 0xc0) != 0x80) return 0;
-    }
-    if (c == 0xe0 && s.data[1] < 0xa0) return 0; /* overlong */
-    if (c == 0xed && s.data[1] > 0x9f) return 0; /* surrogates */
-    if (c == 0xf0 && s.data[1] < 0x90) return 0;
-    if (c == 0xf4 && s.data[1] > 0x8f) return 0;
-    return n;
-}
-
 int grpc__message_encode(struct buf *b, struct bytes text)
 {
     int rc = 0;
     while (text.len > 0 && rc == 0) {
-        size_t n = utf8_len(text);
+        size_t n = 1;
+        uint32_t rune = text_rune(text, &n);
         if (n == 1 && plain(text.data[0])) {
             rc = buf_put(b, text.data, 1);
-        } else if (n == 0) {
+        } else if (n == 1 && rune == TEXT_RUNE_BAD) {
             rc = buf_put_str(b, "%EF%BF%BD"); /* U+FFFD */
-            n = 1;
         } else {
             rc = put_percent(b, text.data, n);
         }

@@ -430,8 +430,7 @@ __attribute__((unused)) static void rig_run(struct rig *r)
 {
     bool more = true;
     while (more) {
-        while (rig_wire_to_conn(r)) {
-        }
+        while (rig_wire_to_conn(r)) {}
         more = rig_conn_to_wire(r);
     }
     (void)grpc_conn_tick(r->conn, r->now_ns);
