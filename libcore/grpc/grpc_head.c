@@ -65,10 +65,11 @@ static bool field_transport(struct grpc__request *r, struct bytes name, struct b
     }
 }
 
-static bool field_valid(struct bytes name, struct bytes value)
+/* A name that is known needs no check of its letters. */
+static bool field_valid(struct bytes name, struct bytes value, bool known)
 {
-    return name.len > 0 && nghttp2_check_header_name(name.data, name.len) != 0 &&
-           nghttp2_check_header_value(value.data, value.len) != 0;
+    if (!known && nghttp2_check_header_name(name.data, name.len) == 0) return false;
+    return nghttp2_check_header_value(value.data, value.len) != 0;
 }
 
 void grpc__request_field(struct grpc_conn *c, nghttp2_rcbuf *name_buf, nghttp2_rcbuf *value_buf)
@@ -77,16 +78,13 @@ void grpc__request_field(struct grpc_conn *c, nghttp2_rcbuf *name_buf, nghttp2_r
     struct bytes name = grpc__rcbuf_bytes(name_buf);
     struct bytes value = grpc__rcbuf_bytes(value_buf);
     if (r->failed != 0) return;
-    if (!field_valid(name, value)) {
-        r->failed = E_PROTO;
-        return;
-    }
-    bool pseudo = name.data[0] == ':';
-    if (pseudo && !field_pseudo(r, name, value)) r->failed = E_PROTO;
+    bool pseudo = name.len > 0 && name.data[0] == ':';
+    bool known = pseudo ? field_pseudo(r, name, value) : field_transport(r, name, value);
     if (!pseudo) r->regular = true;
-    bool own = pseudo || field_transport(r, name, value);
-    int rc = own ? grpc__heads_add_own(&r->heads, name_buf, value_buf)
-                 : grpc__heads_add(&r->heads, name_buf, value_buf);
+    if ((pseudo && !known) || !field_valid(name, value, known)) r->failed = E_PROTO;
+    if (r->failed != 0) return;
+    int rc = known ? grpc__heads_add_own(&r->heads, name_buf, value_buf)
+                   : grpc__heads_add(&r->heads, name_buf, value_buf);
     if (rc < 0) r->failed = rc;
 }
 

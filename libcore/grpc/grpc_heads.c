@@ -96,12 +96,6 @@ struct bytes grpc__rcbuf_bytes(nghttp2_rcbuf *b)
     return bytes_of(v.base, v.len);
 }
 
-bool grpc__is(struct bytes s, const char *text)
-{
-    size_t len = strlen(text);
-    return s.len == len && memcmp(s.data, text, len) == 0;
-}
-
 struct bytes grpc_head_get(const struct grpc_head *head, const char *name)
 {
     for (size_t i = 0; i < head->field_count; i++) {

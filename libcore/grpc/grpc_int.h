@@ -58,8 +58,12 @@ int grpc__heads_add(struct grpc__heads *h, nghttp2_rcbuf *name, nghttp2_rcbuf *v
 /* Keeps only the value alive: of a field that the transport itself reads. Errors: E_TOOBIG, E_NOMEM. */
 int grpc__heads_add_own(struct grpc__heads *h, nghttp2_rcbuf *name, nghttp2_rcbuf *value);
 struct bytes grpc__rcbuf_bytes(nghttp2_rcbuf *b);
-/* Whether a span equals a C string. */
-bool grpc__is(struct bytes s, const char *text);
+/* Whether a span equals a C string; inline, so that a literal's length and comparison cost no call. */
+static inline bool grpc__is(struct bytes s, const char *text)
+{
+    size_t len = strlen(text);
+    return s.len == len && memcmp(s.data, text, len) == 0;
+}
 
 /* ---- in -------------------------------------------------------------------------------------- */
 
