@@ -32,7 +32,9 @@ static void *heap_resize(void *arg, void *old, size_t old_bytes, size_t new_byte
     struct block *b = NULL;
     if (new_bytes > 0) {
         h->allocation_count++;
-        if (h->allocation_count == h->fail_at) {
+        bool due = h->fail_at != 0 && (h->fail_on ? h->allocation_count >= h->fail_at
+                                                  : h->allocation_count == h->fail_at);
+        if (due) {
             h->failure_count++;
             return NULL;
         }
@@ -63,16 +65,27 @@ void test_heap_check_empty(const struct test_heap *h)
     }
 }
 
-size_t test_heap_every_failure(void (*run)(struct test_heap *h, void *arg), void *arg)
+static size_t every_failure(void (*run)(struct test_heap *h, void *arg), void *arg, bool on)
 {
     for (size_t n = 1; n <= RUNS_MAX; n++) {
         struct test_heap h;
         test_heap_init(&h);
         h.fail_at = n;
+        h.fail_on = on;
         run(&h, arg);
         test_heap_check_empty(&h);
         if (h.failure_count == 0) return n;
     }
     fail_msg("still failing after %d runs", RUNS_MAX);
     return 0;
+}
+
+size_t test_heap_every_failure(void (*run)(struct test_heap *h, void *arg), void *arg)
+{
+    return every_failure(run, arg, false);
+}
+
+size_t test_heap_every_failure_on(void (*run)(struct test_heap *h, void *arg), void *arg)
+{
+    return every_failure(run, arg, true);
 }

@@ -137,6 +137,7 @@ static void heap_survives_every_failing_allocation(void **state)
 {
     (void)state;
     assert_true(test_heap_every_failure(fill_heap, NULL) > 3);
+    assert_true(test_heap_every_failure_on(fill_heap, NULL) > 3);
 }
 
 static void heap_reserve_makes_pushes_sure(void **state)
@@ -299,6 +300,7 @@ static void maps_survive_every_failing_allocation(void **state)
 {
     (void)state;
     assert_true(test_heap_every_failure(fill_maps, NULL) > 6);
+    assert_true(test_heap_every_failure_on(fill_maps, NULL) > 6);
 }
 
 static void map_reserve_makes_puts_sure(void **state)

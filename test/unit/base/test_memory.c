@@ -127,6 +127,7 @@ static void arena_survives_every_failing_allocation(void **state)
 {
     (void)state;
     assert_true(test_heap_every_failure(use_arena, NULL) > 3);
+    assert_true(test_heap_every_failure_on(use_arena, NULL) > 3);
 }
 
 /* --- buf -------------------------------------------------------------------------------------- */
@@ -206,6 +207,7 @@ static void buf_survives_every_failing_allocation(void **state)
 {
     (void)state;
     assert_true(test_heap_every_failure(use_buf, NULL) > 5);
+    assert_true(test_heap_every_failure_on(use_buf, NULL) > 5);
 }
 
 /* --- rcbuf ------------------------------------------------------------------------------------ */

@@ -137,6 +137,7 @@ static void writers_survive_every_failing_allocation(void **state)
 {
     (void)state;
     assert_true(test_heap_every_failure(quote_many, NULL) > 10);
+    assert_true(test_heap_every_failure_on(quote_many, NULL) > 10);
 }
 
 /* --- numbers ---------------------------------------------------------------------------------- */
