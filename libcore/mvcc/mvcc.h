@@ -165,6 +165,12 @@ int mvcc_run_swap(struct mvcc *m, struct mvcc_run **out);
 /* After the durable commit of the frozen run. Apply actor. */
 void mvcc_run_retire(struct mvcc *m, struct mvcc_run *run);
 
+/* Keeps a run that was swapped out alive until it is released, so that its memory (up to run_bytes_max) is freed by the
+ * backend thread or a worker and not by mvcc_run_retire(), which would take the apply actor some milliseconds. Any thread that
+ * was given the run. */
+void mvcc_run_hold(struct mvcc_run *run);
+void mvcc_run_release(struct mvcc_run *run);
+
 /* Writes the whole run, consistent_index and term into `tx`; may be repeated in a new transaction. Backend thread.
  * Errors: of the backend. */
 int mvcc_run_write(const struct mvcc_run *run, const struct backend *b, struct backend_tx *tx,

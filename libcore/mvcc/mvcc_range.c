@@ -271,7 +271,11 @@ int mvcc_range_step(struct mvcc_range *r, size_t keys_max, struct errmsg *em)
     ASSERT(keys_max > 0);
     int rc = 0;
     switch (r->state) {
-    case MVCC_RANGE_WALK: rc = range_walk(r, keys_max); return rc == 0 ? range_walked(r) : rc;
+    case MVCC_RANGE_WALK:
+        rc = range_walk(r, keys_max);
+        if (rc == 0) r->state = MVCC_RANGE_WALKED;
+        return rc == 0 ? range_walked(r) : rc;
+    case MVCC_RANGE_WALKED: return range_walked(r); /* again, after E_NOMEM */
     case MVCC_RANGE_VALUES: return range_values(r, keys_max, em);
     case MVCC_RANGE_SORT: rc = range_sort(r, keys_max); return rc == 0 ? range_finish(r) : rc;
     case MVCC_RANGE_DONE: return 0;

@@ -115,3 +115,14 @@ void mvcc_run_retire(struct mvcc *m, struct mvcc_run *run)
     atomic_fetch_sub_explicit(&m->run_bytes, run->bytes, memory_order_relaxed);
     pair_replace(m, later);
 }
+
+void mvcc_run_hold(struct mvcc_run *run)
+{
+    ASSERT(run->sealed);
+    atomic_fetch_add_explicit(&run->refs, 1, memory_order_relaxed);
+}
+
+void mvcc_run_release(struct mvcc_run *run)
+{
+    mvcc__run_unref(run);
+}

@@ -36,6 +36,10 @@ static uint32_t leaf_find(const struct mvcc_leaf *leaf, struct bytes key)
     uint32_t lo = 0, hi = leaf->count;
     while (lo < hi) {
         uint32_t mid = lo + (hi - lo) / 2;
+        if (hi - lo > 2) { /* items lie anywhere: ask for both that may come next */
+            __builtin_prefetch(leaf->items[lo + (mid - lo) / 2]);
+            __builtin_prefetch(leaf->items[mid + 1 + (hi - mid - 1) / 2]);
+        }
         if (bytes_cmp(mvcc__item_key(leaf->items[mid]), key) < 0) {
             lo = mid + 1;
         } else {

@@ -53,11 +53,12 @@ static int erase(struct rig *r)
     return rc;
 }
 
-/* Repeats a step that may be repeated after E_NOMEM. */
+/* Does what may be repeated after E_NOMEM once more then. */
 #define AGAIN(rc, call)                                                                            \
     do {                                                                                           \
         (rc) = (call);                                                                             \
-    } while ((rc) == E_NOMEM)
+        if ((rc) == E_NOMEM) (rc) = (call);                                                        \
+    } while (0)
 
 static int read_all(struct rig *r)
 {

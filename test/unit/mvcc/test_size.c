@@ -9,7 +9,7 @@ enum { KEYS = 1000000 };
 static double seconds(void)
 {
     struct timespec t;
-    clock_gettime(CLOCK_MONOTONIC, &t);
+    clock_gettime(CLOCK_PROCESS_CPUTIME_ID, &t); /* others use the machine too */
     return (double)t.tv_sec + (double)t.tv_nsec / 1e9;
 }
 

@@ -411,6 +411,19 @@ static void a_run_moves_to_the_backend(void **state)
     assert_int_equal(mvcc_applied_index(k->m), 2);
 }
 
+static void a_held_run_outlives_its_retirement(void **state)
+{
+    struct kit *k = *state;
+    kit_put(k, "a", "1");
+    kit_swap(k);
+    struct mvcc_run *run = k->run;
+    mvcc_run_hold(run);
+    kit_store(k, NULL);
+    kit_retire(k);
+    assert_int_equal(mvcc_run_index(run), 1);
+    mvcc_run_release(run);
+}
+
 static void apply_pauses_when_both_runs_are_full(void **state)
 {
     struct kit *k = *state;
@@ -821,6 +834,7 @@ int main(void)
         T(ten_thousand_rows_sort_in_slices),
         T(keys_only_strips_value_and_lease),
         T(a_run_moves_to_the_backend),
+        T(a_held_run_outlives_its_retirement),
         T(apply_pauses_when_both_runs_are_full),
         T(a_view_survives_suspension),
         T(a_pin_that_is_too_old_is_broken),
