@@ -13,7 +13,7 @@
 /* A WAL record: the largest request, its entry frame, and room for what followers forward. */
 #define WAL_RECORD_BYTES_MAX (64 * 1024 * 1024)
 /* Committed but not yet applied entries before proposals are refused, as upstream. */
-#define APPLY_BACKLOG_MAX 5000
+#define APPLY_BACKLOG_MAX              5000
 #define APPLY_BACKLOG_LEASE_REVOKE_MAX 10000
 /* One run of applied, uncommitted revisions; two of them exist. */
 #define RUN_BYTES_MAX (32 * 1024 * 1024)

@@ -58,27 +58,35 @@ static unsigned prefix_base(struct bytes s, size_t *skip)
     return 8;
 }
 
+/* What underscores_ok() sees: a digit of any base it may meet, an underscore, anything else. */
+static char underscore_kind(uint8_t c, bool hex)
+{
+    if (is_digit(c)) return '0';
+    if (hex && lower(c) >= 'a' && lower(c) <= 'f') return '0';
+    return c == '_' ? '_' : '!';
+}
+
+static bool names_base(uint8_t c)
+{
+    return lower(c) == 'b' || lower(c) == 'o' || lower(c) == 'x';
+}
+
 /* Whether underscores stand between digits (or behind a base prefix) only. `s` may have a sign. */
 static bool underscores_ok(struct bytes s)
 {
-    size_t i = 0;
-    if (s.len >= 1 && (s.data[0] == '-' || s.data[0] == '+')) i++;
+    size_t i = s.len >= 1 && (s.data[0] == '-' || s.data[0] == '+') ? 1 : 0;
     char saw = '^';
     bool hex = false;
-    if (s.len >= i + 2 && s.data[i] == '0') {
-        uint8_t c = lower(s.data[i + 1]);
-        hex = c == 'x';
-        if (hex || c == 'b' || c == 'o') {
-            i += 2;
-            saw = '0';
-        }
+    if (s.len >= i + 2 && s.data[i] == '0' && names_base(s.data[i + 1])) {
+        hex = lower(s.data[i + 1]) == 'x';
+        i += 2;
+        saw = '0'; /* the prefix counts as a digit */
     }
     for (; i < s.len; i++) {
-        uint8_t c = s.data[i];
-        bool digit = is_digit(c) || (hex && lower(c) >= 'a' && lower(c) <= 'f');
-        if (c == '_' && saw != '0') return false;
-        if (c != '_' && !digit && saw == '_') return false;
-        saw = digit ? '0' : c == '_' ? '_' : '!';
+        char now = underscore_kind(s.data[i], hex);
+        if (now == '_' && saw != '0') return false;
+        if (now == '!' && saw == '_') return false;
+        saw = now;
     }
     return saw != '_';
 }

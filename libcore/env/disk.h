@@ -37,7 +37,8 @@ struct disk {
     int (*open)(void *arg, const char *path, unsigned flags, uint32_t mode, struct disk_file **out);
     void (*close)(void *arg, struct disk_file *f); /* drops a lock held through `f` */
     /* Reads up to `len` bytes at `offset`; `*got` < len only at the end of the file. */
-    int (*read)(void *arg, struct disk_file *f, uint64_t offset, void *data, size_t len, size_t *got);
+    int (*read)(void *arg, struct disk_file *f, uint64_t offset, void *data, size_t len,
+                size_t *got);
     int (*write)(void *arg, struct disk_file *f, uint64_t offset, struct bytes data);
     int (*datasync)(void *arg, struct disk_file *f);
     int (*truncate)(void *arg, struct disk_file *f, uint64_t size_bytes);
