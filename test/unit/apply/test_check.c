@@ -318,7 +318,7 @@ static void test_a_large_nested_txn_is_judged_fast(void **state)
     for (int i = 0; i < 60; i++) {
         txn_request *mid = txn_new(&b.a);
         for (int k = 0; k < 50; k++) {
-            char key[16];
+            char key[32];
             (void)snprintf(key, sizeof key, "%03d-%03d", i, k);
             txn_success(&b.a, mid,
                         op_txn(&b.a, nest(&b, op_put(&b.a, put_of(&b.a, key, "")),

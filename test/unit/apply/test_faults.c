@@ -71,7 +71,7 @@ static void script_conf(struct world *w, struct script *s)
 static void script_write(struct world *w, struct script *s)
 {
     for (int i = 0; i < 6; i++) {
-        char key[8];
+        char key[16];
         (void)snprintf(key, sizeof key, "key%d", i);
         REQUEST(r);
         r.put = put_of(&w->a, key, "a value of some length");
