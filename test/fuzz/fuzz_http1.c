@@ -24,7 +24,7 @@ static void add(struct digest *d, struct bytes s)
 }
 
 #ifdef PLANT_OVERFLOW
-/* The bug: a method is taken to be short. */
+/* The bug: a query is taken to be short. */
 static void planted(struct bytes s)
 {
     uint8_t room[8];
@@ -41,7 +41,7 @@ static void planted(struct bytes s)
 static void on_request(void *arg, struct http1_conn *c, const struct http1_request *req)
 {
     struct digest *d = arg;
-    planted(req->method);
+    planted(req->query);
     d->requests++;
     add(d, req->method);
     add(d, req->target);
