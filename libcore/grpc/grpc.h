@@ -77,8 +77,8 @@ struct grpc_handler {
     void (*on_message)(void *arg, struct grpc_call *call, void *data, struct bytes msg);
     /* The client has sent all it will; only for GRPC_CLIENT_STREAM and GRPC_BIDI. May be NULL. */
     void (*on_half_close)(void *arg, struct grpc_call *call, void *data);
-    /* The call is gone without the handler's doing; last word about it. Called inside feed, tick or
-     * free, never inside a function of the call. */
+    /* The call is gone without the handler's doing; last word about it. Called inside feed, pull, tick or
+     * free, never inside a function of the call but grpc_call_release(). */
     void (*on_cancel)(void *arg, struct grpc_call *call, void *data, enum grpc_cancel why);
     /* A call that was not writable is so again. Called inside pull. May be NULL. */
     void (*on_writable)(void *arg, struct grpc_call *call, void *data);
@@ -194,8 +194,9 @@ void grpc_call_finish_unknown(struct grpc_call *call, const struct grpc_head *he
 /* Ends the call by RST_STREAM with an HTTP/2 error code; what was queued is dropped. */
 void grpc_call_reset(struct grpc_call *call, uint32_t http2_code);
 
-/* Between hold and release no message is given and the client's window is not extended. Calls of
- * kind GRPC_CLIENT_STREAM and GRPC_BIDI only; release may give messages before it returns. */
+/* Between hold and release no message is given and the client's window is not extended. Calls of kind
+ * GRPC_CLIENT_STREAM and GRPC_BIDI only. Outside of on_message, release gives what has waited (messages, the
+ * half close, or on_cancel for a malformed one) before it returns. */
 void grpc_call_hold(struct grpc_call *call);
 void grpc_call_release(struct grpc_call *call);
 
