@@ -67,6 +67,7 @@ struct walk_source {
     const struct alloc *alloc;
     uint32_t page_bytes;
     uint64_t page_count; /* whole pages in the file */
+    uint32_t window_pages; /* that a window holds at most */
     uint64_t clock;
     struct walk_window window[WALK_WINDOW_COUNT];
     uint8_t *run; /* a run too long for a window */

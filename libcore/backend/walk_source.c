@@ -8,6 +8,20 @@
 #include "base/assert.h"
 #include "base/err.h"
 
+/* A small file needs no large windows. */
+static uint32_t pages_of_window(uint32_t page_bytes, uint64_t page_count)
+{
+    uint64_t pages = page_count / 8, most = WALK_WINDOW_BYTES_MAX / page_bytes;
+    if (pages < WALK_WINDOW_BYTES_FIRST / page_bytes) pages = WALK_WINDOW_BYTES_FIRST / page_bytes;
+    if (pages == 0) pages = 1;
+    return (uint32_t)(pages < most ? pages : most);
+}
+
+static size_t window_bytes(const struct walk_source *s)
+{
+    return (size_t)s->window_pages * s->page_bytes;
+}
+
 int walk__source_init(struct walk_source *s, const struct disk *disk, struct disk_file *file,
                       const struct alloc *alloc, uint32_t page_bytes, uint64_t page_count)
 {
@@ -16,8 +30,9 @@ int walk__source_init(struct walk_source *s, const struct disk *disk, struct dis
                               .alloc = alloc,
                               .page_bytes = page_bytes,
                               .page_count = page_count};
+    s->window_pages = pages_of_window(page_bytes, page_count);
     for (unsigned i = 0; i < WALK_WINDOW_COUNT; i++) {
-        s->window[i].data = alloc_new(alloc, WALK_WINDOW_BYTES_MAX);
+        s->window[i].data = alloc_new(alloc, window_bytes(s));
         if (s->window[i].data == NULL) return E_NOMEM;
     }
     return 0;
@@ -27,7 +42,7 @@ void walk__source_deinit(struct walk_source *s)
 {
     if (s->alloc == NULL) return;
     for (unsigned i = 0; i < WALK_WINDOW_COUNT; i++)
-        alloc_free(s->alloc, s->window[i].data, WALK_WINDOW_BYTES_MAX);
+        alloc_free(s->alloc, s->window[i].data, window_bytes(s));
     alloc_free(s->alloc, s->run, s->run_bytes);
 }
 
@@ -64,7 +79,7 @@ static struct walk_window *choose(struct walk_source *s, uint64_t first, uint32_
 
 static int fill(struct walk_source *s, uint64_t first, uint64_t count, struct walk_window **out)
 {
-    uint32_t pages = 0, most = WALK_WINDOW_BYTES_MAX / s->page_bytes;
+    uint32_t pages = 0, most = s->window_pages;
     struct walk_window *w = choose(s, first, &pages);
     if (pages < count) pages = (uint32_t)count;
     if (pages > most) pages = most;
@@ -95,7 +110,7 @@ static int long_run(struct walk_source *s, uint64_t first, uint64_t count, const
 int walk__pages(struct walk_source *s, uint64_t first, uint64_t count, const uint8_t **out)
 {
     ASSERT(count > 0);
-    if (count > WALK_WINDOW_BYTES_MAX / s->page_bytes) return long_run(s, first, count, out);
+    if (count > s->window_pages) return long_run(s, first, count, out);
     struct walk_window *w = NULL;
     for (unsigned i = 0; i < WALK_WINDOW_COUNT && w == NULL; i++) {
         if (holds(&s->window[i], first, count)) w = &s->window[i];
