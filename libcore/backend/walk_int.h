@@ -66,7 +66,7 @@ struct walk_source {
     struct disk_file *file;
     const struct alloc *alloc;
     uint32_t page_bytes;
-    uint64_t page_count; /* whole pages in the file */
+    uint64_t page_count;   /* whole pages in the file */
     uint32_t window_pages; /* that a window holds at most */
     uint64_t clock;
     struct walk_window window[WALK_WINDOW_COUNT];
