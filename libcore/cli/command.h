@@ -57,6 +57,7 @@ struct cli_call {
     const void *values;       /* of the command's rows */
     const void *group_values; /* of the group's rows */
     bool help;                /* --help was given */
+    bool show_usage;          /* set by a command that fails: its usage helps */
     struct cli_words args;
 };
 
@@ -97,5 +98,6 @@ int cli_run_completion(void *arg, struct cli_call *call, struct errmsg *em); /* 
 /* __complete WORD...: candidates for the last word, one a line with its description behind a tab, then `:4` or `:0`
  * (whether file names would make sense). Raw. __completeNoDesc leaves the descriptions out. */
 int cli_run_complete(void *arg, struct cli_call *call, struct errmsg *em);
+int cli_run_complete_bare(void *arg, struct cli_call *call, struct errmsg *em);
 
 #endif

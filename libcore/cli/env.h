@@ -6,7 +6,7 @@
 #include "cli/flag.h"
 
 /* Sets the flags of tables `first`... of `f` from `environ`. Empty variables and values that do not parse are passed over.
- * Errors: E_EXISTS a flag was given and its variable is set as well: its name stands in `em`; E_NOMEM. */
+ * Errors: E_EXIST a flag was given and its variable is set as well: its name stands in `em`; E_NOMEM. */
 int cli_env_apply(struct cli_flags *f, size_t first, const char *prefix, char *const *environ,
                   struct errmsg *em);
 
