@@ -1,0 +1,92 @@
+#!/usr/bin/env python3
+"""The Python client etcd3 from PyPI against a member. Usage: python.py HOST PORT. Output is TAP."""
+import sys
+import threading
+
+import etcd3
+
+
+def expect(seen, expected):
+    if seen != expected:
+        raise AssertionError(f"expected {expected!r}, seen {seen!r}")
+
+
+def put_and_get(client):
+    client.put("py/a", b"\x00\xffbytes")
+    value, meta = client.get("py/a")
+    expect(value, b"\x00\xffbytes")
+    expect(meta.version, 1)
+    expect(client.get("py/none"), (None, None))
+    expect(client.delete("py/a"), True)
+    expect(client.delete("py/a"), False)
+
+
+def ranges(client):
+    for i in range(30):
+        client.put(f"py/r/{i:02}", str(i))
+    pairs = [(meta.key, value) for value, meta in client.get_prefix("py/r/", sort_order="descend")]
+    expect(pairs, [(f"py/r/{i:02}".encode(), str(i).encode()) for i in reversed(range(30))])
+    expect(client.delete_prefix("py/r/").deleted, 30)
+
+
+def transactions(client):
+    client.put("py/t", "1")
+    good, answers = client.transaction(compare=[client.transactions.value("py/t") == "1"],
+                                       success=[client.transactions.put("py/t", "2"), client.transactions.get("py/t")],
+                                       failure=[client.transactions.get("py/t")])
+    expect((good, answers[1][0][0]), (True, b"2"))
+    expect(client.replace("py/t", "1", "3"), False)
+    expect(client.replace("py/t", "2", "3"), True)
+
+
+def threads_share_a_client(client):
+    def write(n):
+        for i in range(50):
+            client.put(f"py/w/{n}/{i}", "x")
+
+    writers = [threading.Thread(target=write, args=(n,)) for n in range(8)]
+    for w in writers:
+        w.start()
+    for w in writers:
+        w.join()
+    expect(sum(1 for _ in client.get_prefix("py/w/")), 400)
+
+
+def status_and_members(client):
+    status = client.status()
+    expect(status.version, "3.7.1")
+    expect([m.id for m in client.members], [status.leader.id])
+
+
+def compaction(client):
+    client.put("py/c", "1")
+    revision = client.get("py/c")[1].mod_revision
+    client.put("py/c", "2")
+    client.compact(revision)
+    try:
+        client.compact(revision)
+    except Exception as error:
+        if "has been compacted" not in str(error):
+            raise
+    else:
+        raise AssertionError("expected a refusal of the second compaction")
+
+
+def main():
+    client = etcd3.client(host=sys.argv[1], port=int(sys.argv[2]), timeout=20)
+    cases = [put_and_get, ranges, transactions, threads_share_a_client, status_and_members, compaction]
+    print(f"1..{len(cases)}")
+    failed = 0
+    for number, case in enumerate(cases, 1):
+        name = "python: " + case.__name__.replace("_", " ")
+        try:
+            case(client)
+            print(f"ok {number} - {name}", flush=True)
+        except Exception as error:
+            failed += 1
+            print(f"# {type(error).__name__}: {error}\nnot ok {number} - {name}", flush=True)
+    return 1 if failed else 0
+
+
+if __name__ == "__main__":
+    sys.exit(main())
