@@ -1,13 +1,14 @@
 /* The life of an entry: begun, worked on in slices, sealed.
  *
- * Everything between mvcc_entry_begin() and mvcc_entry_seal() is one unit. An error in between that is not the
- * request's own ends in APPLY_FATAL, from which there is no way back: the entry is never sealed. */
+ * Everything between mvcc_entry_begin() and mvcc_entry_seal() is one unit. An error in between that
+ * is not the request's own ends in APPLY_FATAL, from which there is no way back: the entry is never
+ * sealed. */
 #include <stdarg.h>
 #include <stdio.h>
 
 #include "apply/apply_int.h"
 
-/* ---- birth --------------------------------------------------------------------------------------- */
+/* ---- birth ----------------------------------------------------------------------------------- */
 
 /* More than any configuration's text. */
 #define CONF_JSON_BYTES_MAX ((size_t)16 << 20)
@@ -88,7 +89,7 @@ int apply_restart(struct apply *a, const struct apply_start *start)
     return start_from(a, start);
 }
 
-/* ---- what others ask ------------------------------------------------------------------------------ */
+/* ---- what others ask ------------------------------------------------------------------------- */
 
 struct membership *apply_members(const struct apply *a)
 {
@@ -129,7 +130,7 @@ bool apply_quota_has_room(const struct apply *a, uint64_t cost)
     return apply_store_bytes(a) + cost < quota;
 }
 
-/* ---- helpers of the kinds -------------------------------------------------------------------------- */
+/* ---- helpers of the kinds -------------------------------------------------------------------- */
 
 int apply__fatal(struct apply *a, int rc, const char *format, ...)
 {
@@ -161,7 +162,7 @@ int apply__install_members(struct apply *a, struct membership_change *c)
     return 0;
 }
 
-/* ---- an entry -------------------------------------------------------------------------------------- */
+/* ---- an entry -------------------------------------------------------------------------------- */
 
 void apply_begin(struct apply *a, const struct apply_entry *e)
 {
@@ -192,7 +193,8 @@ static int result_begin(struct apply *a)
     return a->result == NULL ? E_NOMEM : 0;
 }
 
-/* What every request goes through before its own kind sees it. 0, or an error that ends the process. */
+/* What every request goes through before its own kind sees it. 0, or an error that ends the
+ * process. */
 static int normal_admit(struct apply *a)
 {
     const struct apply__kind *k = a->request.kind;
@@ -242,7 +244,8 @@ static int entry_replay(struct apply *a)
     return a->out->empty ? 0 : normal_replay(a);
 }
 
-/* The first look at an entry beyond the store. Returns 1 with more to do, 0 when it can be sealed. */
+/* The first look at an entry beyond the store. Returns 1 with more to do, 0 when it can be sealed.
+ */
 static int entry_start(struct apply *a)
 {
     a->revision_before = mvcc_revision(a->config.mvcc);
@@ -266,9 +269,10 @@ static int entry_start(struct apply *a)
     return normal_has_steps(a) ? 1 : 0;
 }
 
-/* ---- the end of an entry ---------------------------------------------------------------------------- */
+/* ---- the end of an entry --------------------------------------------------------------------- */
 
-/* An entry over the quota takes effect all the same (it did elsewhere); only the caller hears of it. */
+/* An entry over the quota takes effect all the same (it did elsewhere); only the caller hears of
+ * it. */
 static void judge_quota(struct apply *a)
 {
     if (!a->over_quota || a->answer < 0) return;
@@ -317,7 +321,7 @@ static void entry_seal(struct apply *a)
     entry_done(a);
 }
 
-/* ---- the step --------------------------------------------------------------------------------------- */
+/* ---- the step -------------------------------------------------------------------------------- */
 
 static enum apply_state step_fatal(struct apply *a, int rc)
 {

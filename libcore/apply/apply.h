@@ -1,17 +1,20 @@
 /* Committed entries in, changes and replies out: the only writer of ring 1's tables.
  *
- * One entry is one unit. It is executed against the tables, its rows go into the filling run of mvcc, and at its end
- * they are sealed together with its index and term: what is not sealed exists for nobody. Work is cut into slices by a
- * budget of steps (one key, one compare row, one lease), so that no entry, however large, holds up the caller.
+ * One entry is one unit. It is executed against the tables, its rows go into the filling run of
+ * mvcc, and at its end they are sealed together with its index and term: what is not sealed exists
+ * for nobody. Work is cut into slices by a budget of steps (one key, one compare row, one lease:
+ * about half a microsecond), so that no entry, however large, holds up the caller.
  *
- *      apply_begin(entry) -> apply_step() ... -> APPLY_DONE         an entry that is done
- *                                         ... -> APPLY_MORE         the budget is used up: step again
- *                                         ... -> APPLY_PAUSED       both runs are full: step again after a commit
- *                                         ... -> APPLY_CONF         hand out->conf to raft, apply_conf_done(), step again
- *                                         ... -> APPLY_FATAL        end the process with out->fatal; nothing of the entry counts
+ *      apply_begin(entry), then apply_step() again and again:
+ *          APPLY_DONE     the entry is done
+ *          APPLY_MORE     the budget is used up: step again
+ *          APPLY_PAUSED   both runs are full: step again after a commit
+ *          APPLY_CONF     hand out->conf to raft, then apply_conf_done(), then step again
+ *          APPLY_FATAL    end the process with out->fatal; nothing of the entry counts
  *
- * Entries up to the consistent index of the store were applied before: they only repeat what lives in memory
- * alone (walkthroughs.md 3.6). Rule 7: nothing that is short here refuses a committed entry: APPLY_FATAL does.
+ * Entries up to the consistent index of the store were applied before: they only repeat what lives
+ * in memory alone (walkthroughs.md 3.6). Rule 7: nothing that is short here refuses a committed
+ * entry: APPLY_FATAL does.
  *
  * Owner: the apply actor; one call at a time. What other threads may call says so. */
 #ifndef APPLY_APPLY_H
@@ -48,12 +51,12 @@ struct apply_config {
 
     bool auth_enabled; /* auth/authEnabled of the store: refused until there is module auth */
 
-    /* Whether anybody here waits for the answer to this request: a pure question, asked from apply_step(). NULL:
-     * always true. Without a waiter no result is made. */
+    /* Whether anybody here waits for the answer to this request: a pure question, asked from
+     * apply_step(). NULL: always true. Without a waiter no result is made. */
     bool (*waits)(void *arg, uint64_t request_id);
     void *waits_arg;
 
-    const struct alloc *alloc; /* for results: usable from any thread */
+    const struct alloc *alloc; /* for results: usable from any thread, and that of `mvcc` */
     const struct log *log;     /* may be NULL */
 };
 
@@ -61,10 +64,9 @@ struct apply_config {
 struct apply_start {
     uint64_t consistent_index;
     uint64_t consistent_term;
-    struct bytes
-        conf_state_json; /* its row meta/confState, empty when absent; borrowed for the call */
-    struct membership *members; /* one more reference is taken */
-    struct alarms *alarms;      /* likewise */
+    struct bytes conf_state_json; /* row meta/confState, empty when absent; borrowed */
+    struct membership *members;   /* one more reference is taken */
+    struct alarms *alarms;        /* likewise */
 };
 
 struct apply_entry {
@@ -76,11 +78,11 @@ struct apply_entry {
 
 enum apply_state { APPLY_DONE, APPLY_MORE, APPLY_PAUSED, APPLY_CONF, APPLY_FATAL };
 
-/* What the transport has to do about a peer; never about ourselves. URLs are in the member table. */
+/* What the transport has to do about a peer, never about us; URLs are in the member table. */
 enum apply_peer_action { APPLY_PEER_NONE, APPLY_PEER_ADD, APPLY_PEER_UPDATE, APPLY_PEER_REMOVE };
 
-/* Filled by apply_step(); valid until the next call. With APPLY_DONE all of it counts, in this order: the revision is
- * published already; then events, peers, and last the result. */
+/* Filled by apply_step(); valid until the next call. With APPLY_DONE all of it counts, in this
+ * order: the revision is published already; then events, peers, and last the result. */
 struct apply_output {
     uint64_t index; /* of the entry in progress */
     uint64_t term;
@@ -92,8 +94,7 @@ struct apply_output {
     uint64_t request_id;         /* of the entry, 0: none */
     struct apply_result *result; /* gives: apply_result_free(); NULL when nobody waits */
     bool empty;                  /* a new leader's no-op: leases may be promoted */
-    bool
-        raise_nospace; /* over the quota: propose {ACTIVATE, own id, NOSPACE}, answer `result` after it */
+    bool raise_nospace;   /* over the quota: propose {ACTIVATE, own id, NOSPACE}, then answer */
     bool force_snapshot;  /* the cluster version went down: take a disk snapshot after this batch */
     bool members_changed; /* a new apply_members(): members, cluster version or downgrade info */
     bool alarms_changed;  /* a new apply_alarms() */
@@ -104,7 +105,8 @@ struct apply_output {
     uint64_t peer_id;
     bool removed_self; /* stop the member */
 
-    /* APPLY_CONF; context and node id as raft must see it (node id 0: refused); borrowed until apply_conf_done() */
+    /* APPLY_CONF; context and node id as raft must see it (node id 0: refused); borrowed until
+     * apply_conf_done() */
     struct pb_conf_change conf;
 
     /* APPLY_FATAL: one line for the log; lives as long as the instance */
@@ -117,37 +119,41 @@ int apply_new(const struct apply_config *config, const struct apply_start *start
               struct apply **out, struct errmsg *em);
 void apply_free(struct apply *a);
 
-/* After a snapshot replaced the store: mvcc and leases have been reloaded in place, here are the versions of the rest
- * (a reference is taken) and where applying goes on. No entry may be in progress. Errors: E_NOMEM, nothing changed. */
+/* After a snapshot replaced the store: mvcc and leases have been reloaded in place, here are the
+ * versions of the rest (a reference is taken) and where applying goes on. No entry may be in
+ * progress. Errors: E_NOMEM, nothing changed. */
 int apply_restart(struct apply *a, const struct apply_start *start);
 
-/* Starts on the next entry; the one before must be done. Indexes follow one another (asserted, but after
- * apply_new() and apply_restart()). */
+/* Starts on the next entry; the one before must be done. Indexes follow one another (asserted, but
+ * after apply_new() and apply_restart()). */
 void apply_begin(struct apply *a, const struct apply_entry *e);
 
-/* Works on the entry until it is done or `*budget` steps are used up (it is counted down, never below 0, and at
- * least one step is made). `now_ns`: monotonic, for leases. */
+/* Works on the entry until it is done or `*budget` steps are used up (it is counted down, never
+ * below 0, and at least one step is made). `now_ns`: monotonic, for leases. */
 enum apply_state apply_step(struct apply *a, int64_t now_ns, uint32_t *budget,
                             struct apply_output *out);
 
-/* After APPLY_CONF: the configuration that raft holds now (borrowed); then step on. Errors: E_NOMEM: the process ends. */
+/* After APPLY_CONF: the configuration that raft holds now (borrowed); then step on. Errors:
+ * E_NOMEM: the process ends. */
 int apply_conf_done(struct apply *a, const struct pb_conf_state *now);
 
-/* The present versions; borrowed until the next apply_step(): take a reference to keep one or to show it to others. */
+/* The present versions; borrowed until the next apply_step(): take a reference to keep one or to
+ * show it to others. */
 struct membership *apply_members(const struct apply *a);
 struct alarms *apply_alarms(const struct apply *a);
 
-/* Index and term of the last entry that is done; replayed ones count. */
+/* What the tables reflect: the last entry that is done, at least the consistent index. */
 uint64_t apply_index(const struct apply *a);
 uint64_t apply_term(const struct apply *a);
 
-/* ---- quota: any thread ---------------------------------------------------------------------------- */
+/* ---- quota: any thread ----------------------------------------------------------------------- */
 
 /* The store's size, told after every commit of the backend (struct backend_size.total_bytes). */
 void apply_set_store_bytes(struct apply *a, uint64_t bytes);
 /* Size as quotas see it: the store plus what the runs hold. */
 uint64_t apply_store_bytes(const struct apply *a);
-/* Whether `cost` (apply/check.h) fits; a cost of 0 always does. What a proposer asks before it proposes. */
+/* Whether `cost` (apply/check.h) fits; a cost of 0 always does. What a proposer asks before it
+ * proposes. */
 bool apply_quota_has_room(const struct apply *a, uint64_t cost);
 
 #endif

@@ -26,7 +26,7 @@ static inline struct bytes apply__bytes(ProtobufCBinaryData d)
     return bytes_of(d.data, d.len);
 }
 
-/* ---- result.c ------------------------------------------------------------------------------------ */
+/* ---- result.c -------------------------------------------------------------------------------- */
 
 /* Gives an empty result, NULL without memory. */
 struct apply_result *apply__result_new(const struct alloc *alloc, uint64_t request_id);
@@ -35,7 +35,7 @@ int apply__result_ops(struct apply_result *r, size_t count);
 /* Drops ops, rows, views: what a failed request does not show. */
 void apply__result_clear(struct apply_result *r);
 
-/* ---- the program of a request: txn.c, txn_compare.c, txn_exec.c ------------------------------------- */
+/* ---- the program of a request: txn.c, txn_compare.c, txn_exec.c ------------------------------ */
 
 struct apply__put {
     struct bytes key;
@@ -121,7 +121,7 @@ int apply__compare_step(struct apply_txn *x, uint32_t *budget, struct errmsg *em
 int apply__check_op(struct apply_txn *x, const struct apply__prog_op *op);
 int apply__exec_step(struct apply_txn *x, uint32_t *budget, struct errmsg *em);
 
-/* ---- request.c: entry bytes to a request ------------------------------------------------------------- */
+/* ---- request.c: entry bytes to a request ----------------------------------------------------- */
 
 struct apply;
 
@@ -147,12 +147,13 @@ struct apply__request {
     struct apply__put put; /* where `msg` of a put points */
 };
 
-/* Decodes; spans point into `data`. Errors: E_CORRUPT (`em` says what is wrong with it), E_NOMEM. */
+/* Decodes; spans point into `data`. Errors: E_CORRUPT (`em` says what is wrong with it), E_NOMEM.
+ */
 int apply__request_decode(struct bytes data, struct arena *arena, struct apply__request *out,
                           struct errmsg *em);
 void apply__put_from(const Etcdserverpb__PutRequest *p, struct apply__put *out);
 
-/* ---- kinds.c ---------------------------------------------------------------------------------------- */
+/* ---- kinds.c --------------------------------------------------------------------------------- */
 
 /* In the order in which upstream looks for them; ends with a NULL name. */
 extern const struct apply__kind apply__kinds[];
@@ -164,7 +165,7 @@ struct apply__version {
 /* "3.7.0". Errors: E_INVAL. */
 int apply__version_parse(struct bytes text, struct apply__version *out);
 
-/* ---- conf.c ----------------------------------------------------------------------------------------- */
+/* ---- conf.c ---------------------------------------------------------------------------------- */
 
 /* Judges the entry as a conf change; fills a->conf. 0, or an error that ends the process. */
 int apply__conf_start(struct apply *a);
@@ -173,7 +174,7 @@ int apply__conf_finish(struct apply *a);
 /* One from below the consistent index: only what the transport has to know. */
 int apply__conf_replay(struct apply *a);
 
-/* ---- apply.c ---------------------------------------------------------------------------------------- */
+/* ---- apply.c --------------------------------------------------------------------------------- */
 
 enum apply__stage {
     APPLY__IDLE,

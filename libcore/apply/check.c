@@ -4,7 +4,7 @@
 #include "apply/apply_int.h"
 #include "apply/check_int.h"
 
-/* ---- single requests -------------------------------------------------------------------------------- */
+/* ---- single requests ------------------------------------------------------------------------- */
 
 int apply_check_range(const Etcdserverpb__RangeRequest *r)
 {
@@ -52,7 +52,7 @@ int apply_check_size(size_t bytes, size_t bytes_max)
     return bytes > bytes_max ? E_REQUEST_TOO_LARGE : 0;
 }
 
-/* ---- txns: limits and single ops --------------------------------------------------------------------- */
+/* ---- txns: limits and single ops ------------------------------------------------------------- */
 
 struct check_frame {
     const Etcdserverpb__TxnRequest *txn;
@@ -125,7 +125,7 @@ int apply_check_txn(const Etcdserverpb__TxnRequest *r, size_t ops_max, const str
     return rc;
 }
 
-/* ---- what a txn is ------------------------------------------------------------------------------------ */
+/* ---- what a txn is --------------------------------------------------------------------------- */
 
 static bool all_ranges(Etcdserverpb__RequestOp *const *ops, size_t n, bool serializable)
 {
@@ -147,7 +147,7 @@ bool apply_txn_is_serializable(const Etcdserverpb__TxnRequest *r)
     return all_ranges(r->success, r->n_success, true) && all_ranges(r->failure, r->n_failure, true);
 }
 
-/* ---- cost ---------------------------------------------------------------------------------------------- */
+/* ---- cost ------------------------------------------------------------------------------------ */
 
 /* What upstream takes for the metadata of a key. */
 #define COST_KEY_OVERHEAD 256

@@ -1,7 +1,7 @@
 /* What is judged before a request is proposed or read: shape, not state. All pure, any thread.
  *
- * The order of checks is upstream's (server-behaviour.md 0, 4), because the first failure is the answer. Messages come from
- * pb_unpack(): no NULL elements. */
+ * The order of checks is upstream's (server-behaviour.md 0, 4), because the first failure is the
+ * answer. Messages come from pb_unpack(): no NULL elements. */
 #ifndef APPLY_CHECK_H
 #define APPLY_CHECK_H
 
@@ -20,10 +20,11 @@ int apply_check_range_stream(const Etcdserverpb__RangeRequest *r);
 int apply_check_put(const Etcdserverpb__PutRequest *r);
 /* Errors: E_EMPTY_KEY. */
 int apply_check_delete_range(const Etcdserverpb__DeleteRangeRequest *r);
-/* Errors: E_TOO_MANY_OPS; those of the ops; E_KEY_NOT_FOUND an op without a oneof; E_DUPLICATE_KEY; E_NOMEM from
- * `alloc`. `ops_max` is --max-txn-ops.
+/* Errors: E_TOO_MANY_OPS; those of the ops; E_KEY_NOT_FOUND an op without a oneof; E_DUPLICATE_KEY;
+ * E_NOMEM from `alloc`. `ops_max` is --max-txn-ops.
  *
- * A from-key delete (range_end "\0") counts as what it is; upstream takes it for an empty range there. */
+ * A from-key delete (range_end "\0") counts as what it is; upstream takes it for an empty range
+ * there. */
 int apply_check_txn(const Etcdserverpb__TxnRequest *r, size_t ops_max, const struct alloc *alloc);
 /* The marshalled InternalRaftRequest against --max-request-bytes. Errors: E_REQUEST_TOO_LARGE. */
 int apply_check_size(size_t bytes, size_t bytes_max);

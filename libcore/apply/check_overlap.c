@@ -1,14 +1,16 @@
 /* May a path through a txn change a key twice? (server-behaviour.md 4)
  *
- * Refused are, on one path: two puts of a key, and a put inside a deleted range, in these places: both on one level in any
- * order; one on a level and the other in a txn nested there; the deletion in one nested txn and the put in a later sibling.
- * The two branches of one nested txn never meet, so they may touch the same keys.
+ * Refused are, on one path: two puts of a key, and a put inside a deleted range, in these places:
+ * both on one level in any order; one on a level and the other in a txn nested there; the deletion
+ * in one nested txn and the put in a later sibling. The two branches of one nested txn never meet,
+ * so they may touch the same keys.
  *
- * The walk goes depth first and keeps what is active: for each key that any put names (sorted, so a key is a rank) whether
- * it was put, and how many deleted ranges cover it (a Fenwick tree over ranks). Behind the success branch of a nested txn its
- * actions are taken back, and are there again behind the failure branch; a log of actions does that. A level's own deletions
- * come first, then its nested txns, then its own puts. Rejected: sets merged level by level as upstream does, which is
- * quadratic for a request of many small nested txns. */
+ * The walk goes depth first and keeps what is active: for each key that any put names (sorted, so a
+ * key is a rank) whether it was put, and how many deleted ranges cover it (a Fenwick tree over
+ * ranks). Behind the success branch of a nested txn its actions are taken back, and are there again
+ * behind the failure branch; a log of actions does that. A level's own deletions come first, then
+ * its nested txns, then its own puts. Rejected: sets merged level by level as upstream does, which
+ * is quadratic for a request of many small nested txns. */
 #include "apply/apply_int.h"
 #include "apply/check_int.h"
 
@@ -43,7 +45,7 @@ struct overlap {
     size_t depth;
 };
 
-/* ---- every op once, in any order -------------------------------------------------------------------- */
+/* ---- every op once, in any order ------------------------------------------------------------- */
 
 /* Calls `fn` for each op below `ops`. Errors: those of `fn`; E_TOO_MANY_OPS too deep. */
 static int each_op(struct overlap *o, Etcdserverpb__RequestOp *const *ops, size_t n,
@@ -81,7 +83,7 @@ static void collect_key(struct overlap *o, const Etcdserverpb__RequestOp *op)
     o->keys[o->key_count++] = apply__bytes(op->request_put->key);
 }
 
-/* ---- ranks -------------------------------------------------------------------------------------------- */
+/* ---- ranks ----------------------------------------------------------------------------------- */
 
 static void sift_down(struct bytes *keys, size_t i, size_t n)
 {
@@ -152,7 +154,7 @@ static struct action deletion(const struct overlap *o, const Etcdserverpb__Delet
     return a;
 }
 
-/* ---- what is active ------------------------------------------------------------------------------------ */
+/* ---- what is active -------------------------------------------------------------------------- */
 
 static void covers_add(struct overlap *o, size_t rank, int32_t by)
 {
@@ -196,7 +198,7 @@ static void log_replay(struct overlap *o, size_t from, size_t to, int32_t by)
     }
 }
 
-/* ---- the walk ------------------------------------------------------------------------------------------ */
+/* ---- the walk -------------------------------------------------------------------------------- */
 
 static int level_enter(struct overlap *o, Etcdserverpb__RequestOp *const *ops, size_t n)
 {

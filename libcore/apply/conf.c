@@ -1,7 +1,7 @@
 /* Conf changes: judged against the stored members, then raft's turn, then stored.
  *
- * Order (walkthroughs.md 6): validate; hand raft the change, or one with node id 0 if it is refused; put the member
- * rows and the configuration that raft answers into the entry; seal. */
+ * Order (walkthroughs.md 6): validate; hand raft the change, or one with node id 0 if it is
+ * refused; put the member rows and the configuration that raft answers into the entry; seal. */
 #include "apply/apply_int.h"
 
 static int conf_decode(struct apply *a)
@@ -85,8 +85,8 @@ int apply__conf_finish(struct apply *a)
     return 0;
 }
 
-/* The member table has what came after, so only those are named that are still there; an old removal of somebody who
- * never came back is repeated, which does no harm. */
+/* The member table has what came after, so only those are named that are still there; an old
+ * removal of somebody who never came back is repeated, which does no harm. */
 int apply__conf_replay(struct apply *a)
 {
     int rc = conf_decode(a);

@@ -1,7 +1,7 @@
 /* What each kind of request does, and the table of them.
  *
- * start() begins, step() goes on in slices; both return an error only for what ends the process. What the
- * request itself is refused for goes into a->answer. */
+ * start() begins, step() goes on in slices; both return an error only for what ends the process.
+ * What the request itself is refused for goes into a->answer. */
 #include "apply/apply_int.h"
 #include "membershippb.pb-c.h"
 
@@ -24,7 +24,7 @@ static int empty_answer(struct apply *a)
     return single_op(a, &op);
 }
 
-/* ---- keys ---------------------------------------------------------------------------------------- */
+/* ---- keys ------------------------------------------------------------------------------------ */
 
 static void txn_init(struct apply *a)
 {
@@ -94,7 +94,7 @@ static int compaction_start(struct apply *a, const void *msg)
     return empty_answer(a);
 }
 
-/* ---- leases -------------------------------------------------------------------------------------- */
+/* ---- leases ---------------------------------------------------------------------------------- */
 
 static int lease_row_put(struct apply *a, lease_id id)
 {
@@ -200,7 +200,7 @@ static int lease_checkpoint_step(struct apply *a, uint32_t *budget)
     return empty_answer(a);
 }
 
-/* ---- alarms -------------------------------------------------------------------------------------- */
+/* ---- alarms ---------------------------------------------------------------------------------- */
 
 static int alarm_answer(struct apply *a, const struct pb_alarm *alarms, size_t n)
 {
@@ -261,7 +261,7 @@ static int alarm_start(struct apply *a, const void *msg)
     return rc < 0 ? rc : empty_answer(a);
 }
 
-/* ---- the cluster ---------------------------------------------------------------------------------- */
+/* ---- the cluster ----------------------------------------------------------------------------- */
 
 int apply__version_parse(struct bytes text, struct apply__version *out)
 {
@@ -376,7 +376,8 @@ static int nothing_start(struct apply *a, const void *msg)
     return a->out->replayed ? 0 : empty_answer(a);
 }
 
-/* A read of users or roles: until there are any it is refused where somebody waits, and nothing elsewhere. */
+/* A read of users or roles: until there are any it is refused where somebody waits, and nothing
+ * elsewhere. */
 static int auth_read_start(struct apply *a, const void *msg)
 {
     (void)msg;
@@ -384,7 +385,7 @@ static int auth_read_start(struct apply *a, const void *msg)
     return 0;
 }
 
-/* ---- the table ------------------------------------------------------------------------------------ */
+/* ---- the table ------------------------------------------------------------------------------- */
 
 #define FIELD(f) #f, offsetof(Etcdserverpb__InternalRaftRequest, f)
 #define AUTH(f)                                                                                    \

@@ -1,8 +1,8 @@
 /* The bytes of a normal entry to a request.
  *
- * A put, by far the most frequent one, is decoded by hand: InternalRaftRequest {put = 4, header = 100} without a copy
- * and without a message tree. Whatever is not exactly that shape goes through pb_unpack(). Both give the same
- * for the same bytes (a test compares them). */
+ * A put, by far the most frequent one, is decoded by hand: InternalRaftRequest {put = 4, header =
+ * 100} without a copy and without a message tree. Whatever is not exactly that shape goes through
+ * pb_unpack(). Both give the same for the same bytes (a test compares them). */
 #include "apply/apply_int.h"
 #include "pb/unpack.h"
 #include "pb/wire.h"
@@ -29,7 +29,7 @@ void apply__put_from(const Etcdserverpb__PutRequest *p, struct apply__put *out)
     };
 }
 
-/* ---- the short way: puts ---------------------------------------------------------------------------- */
+/* ---- the short way: puts --------------------------------------------------------------------- */
 
 /* One field of a PutRequest; false when it is not of the type that it should have. */
 static bool put_field(const struct pb_field *f, struct apply__put *out)
@@ -99,7 +99,7 @@ static bool request_is_put(struct bytes data, struct apply__request *out)
     return rc == 0 && put && header;
 }
 
-/* ---- the long way ------------------------------------------------------------------------------------ */
+/* ---- the long way ---------------------------------------------------------------------------- */
 
 static bool has_v2(struct bytes data)
 {
@@ -159,7 +159,8 @@ int apply__request_decode(struct bytes data, struct arena *arena, struct apply__
     out->id = m->id != 0 ? m->id : m->header->id;
     out->kind = NULL;
     out->msg = NULL;
-    /* Without a known kind it is the caller's to judge: below the consistent index that is no error. */
+    /* Without a known kind it is the caller's to judge: below the consistent index that is no
+     * error. */
     (void)request_find_kind(m, out);
     return 0;
 }

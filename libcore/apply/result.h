@@ -1,22 +1,24 @@
 /* The answer to one request: names of rows, not rows.
  *
- * A result says what happened and which rows the answer shows; views pin those rows until the result is freed. So the
- * apply actor copies nothing, and the thread that writes the answer reads the rows:
+ * A result says what happened and which rows the answer shows; views pin those rows until the
+ * result is freed. So the apply actor copies nothing, and the thread that writes the answer reads
+ * the rows:
  *
- *      struct apply_result *r = ...;                        (from struct apply_output or apply_read_take(); ours now)
+ *      struct apply_result *r = ...;         (of an apply_output or apply_read_take(); ours now)
  *      if (r->error != 0) answer that error;
  *      for (size_t i = 0; i < r->op_count; i++) {
- *          struct apply_op *op = &r->ops[i];                (pre-order: the ops of a txn follow it)
+ *          struct apply_op *op = &r->ops[i]; (pre-order: the ops of a txn follow it)
  *          for (size_t k = 0; k < op->row_count; k++) {
- *              struct bytes kv;                             (an encoded KeyValue: goes into the answer as it is,
- *              mvcc_view_kv(op->view, &op->rows[k], &kv, &em);     with keys_only through mvcc_kv_strip())
+ *              struct bytes kv;              (an encoded KeyValue: goes into the answer as it is,
+ *                                             with keys_only through mvcc_kv_strip())
+ *              mvcc_view_kv(op->view, &op->rows[k], &kv, &em);
  *          }
  *      }
  *      apply_result_free(r);
  *
- * To wait for a socket in between: mvcc_view_suspend(op->view), later mvcc_view_resume(). Rows are final: filtered,
- * sorted and cut as the request says. A put without prev_kv is one block of memory and no view. A result has
- * one owner at a time, who may be any thread. */
+ * To wait for a socket in between: mvcc_view_suspend(op->view), later mvcc_view_resume(). Rows are
+ * final: filtered, sorted and cut as the request says. A put without prev_kv is one block of memory
+ * and no view. A result has one owner at a time, who may be any thread. */
 #ifndef APPLY_RESULT_H
 #define APPLY_RESULT_H
 

@@ -126,7 +126,7 @@ int apply__txn_step(struct apply_txn *x, uint32_t *budget, struct errmsg *em)
     return 0;
 }
 
-/* ---- reads beside raft ------------------------------------------------------------------------------ */
+/* ---- reads beside raft ----------------------------------------------------------------------- */
 
 struct apply_read {
     const struct alloc *alloc;

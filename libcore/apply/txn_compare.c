@@ -1,7 +1,7 @@
 /* Phase COMPARE: which branch of which txn, on the state before any of its ops.
  *
- * The path is walked with a stack of frames, one per nested txn, so that the request's depth is no recursion of ours. A
- * compare over a range reads all its rows; each must satisfy it. */
+ * The path is walked with a stack of frames, one per nested txn, so that the request's depth is no
+ * recursion of ours. A compare over a range reads all its rows; each must satisfy it. */
 #include "apply/apply_int.h"
 
 static int compare_int64(int64_t a, int64_t b)
@@ -9,7 +9,8 @@ static int compare_int64(int64_t a, int64_t b)
     return (a > b) - (a < b);
 }
 
-/* How the row stands to what is compared with: below, equal, above. A missing operand is 0 or empty. */
+/* How the row stands to what is compared with: below, equal, above. A missing operand is 0 or
+ * empty. */
 static int compare_sides(const Etcdserverpb__Compare *c, const struct mvcc_row *row,
                          const struct pb_kv *kv)
 {

@@ -1,7 +1,7 @@
 /* Phases CHECK and EXEC of a program: the ops, one after the other. */
 #include "apply/apply_int.h"
 
-/* ---- CHECK --------------------------------------------------------------------------------------- */
+/* ---- CHECK ----------------------------------------------------------------------------------- */
 
 static int check_put(const struct apply_txn *x, const struct apply__put *p)
 {
@@ -13,8 +13,8 @@ static int check_put(const struct apply_txn *x, const struct apply__put *p)
     return mvcc_write_get(x->m, p->key, &row) < 0 ? E_KEY_NOT_FOUND : 0;
 }
 
-/* Against the revision before the txn, even if the txn would make the one that is asked for. A negative one is below
- * the compact revision, which starts at -1. */
+/* Against the revision before the txn, even if the txn would make the one that is asked for. A
+ * negative one is below the compact revision, which starts at -1. */
 static int check_range(const struct apply_txn *x, int64_t revision)
 {
     if (revision == 0 || !x->check_ranges) return 0;
@@ -30,7 +30,7 @@ int apply__check_op(struct apply_txn *x, const struct apply__prog_op *op)
     return 0;
 }
 
-/* ---- EXEC ---------------------------------------------------------------------------------------- */
+/* ---- EXEC ------------------------------------------------------------------------------------ */
 
 static struct apply_op *result_op(const struct apply_txn *x)
 {
@@ -71,8 +71,8 @@ static int put_inherit(struct apply_txn *x, struct apply__put *p, const struct m
     return 0;
 }
 
-/* The key hangs on its new lease and on no other. A lease that ignore_lease brought along may be unknown in a
- * restored store: the row keeps its number. */
+/* The key hangs on its new lease and on no other. A lease that ignore_lease brought along may be
+ * unknown in a restored store: the row keeps its number. */
 static int put_lease(struct apply_txn *x, const struct apply__put *p)
 {
     if (p->lease != LEASE_NONE && lease_find(x->leases, p->lease, NULL)) {
@@ -115,7 +115,8 @@ static void detach_deleted(void *arg, struct bytes key)
     lease_detach(arg, key);
 }
 
-/* The deleted rows change their owner from the deletion to the result: both have the same allocator. */
+/* The deleted rows change their owner from the deletion to the result: both have the same
+ * allocator. */
 static int delete_result(struct apply_txn *x, struct apply_op *op)
 {
     struct mvcc_delete *d = &x->delete;

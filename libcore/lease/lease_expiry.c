@@ -1,9 +1,10 @@
 /* The leader's part: when leases run out, which are to be revoked, what remains of them.
  *
- * Two heaps of leases, by the time of the next wake-up and of the next checkpoint. A promotion gives every lease
- * its expiry and thins out where too many fall together; with a million leases that is long work, so it goes in
- * steps: refresh and push, heap sort in place, walk in order and delay, make a heap again. Demotion
- * forgets it all at once: positions and times count only while the table is primary. */
+ * Two heaps of leases, by the time of the next wake-up and of the next checkpoint. A promotion
+ * gives every lease its expiry and thins out where too many fall together; with a million leases
+ * that is long work, so it goes in steps: refresh and push, heap sort in place, walk in order and
+ * delay, make a heap again. Demotion forgets it all at once: positions and times count only while
+ * the table is primary. */
 #include "base/err.h"
 #include "lease/lease_int.h"
 
@@ -16,7 +17,7 @@ int lease__expiry_reserve(struct lease_table *t, size_t count)
     return rc;
 }
 
-/* ---- heaps ------------------------------------------------------------------------------------- */
+/* ---- heaps ----------------------------------------------------------------------------------- */
 
 /* Which of the two heaps is meant decides the order and where a lease notes its place. */
 static bool is_checkpoints(const struct lease_table *t, const struct lease_heap *h)
@@ -99,7 +100,7 @@ static void heap_remove(const struct lease_table *t, struct lease_heap *h, size_
     heap_fix(t, h, i);
 }
 
-/* ---- times ------------------------------------------------------------------------------------- */
+/* ---- times ----------------------------------------------------------------------------------- */
 
 /* now + extend + ttl, below LEASE_FOREVER whatever the parts are. */
 static int64_t expiry_at(int64_t now_ns, int64_t extend_ns, int64_t ttl_s)
@@ -150,7 +151,7 @@ void lease__expiry_del(struct lease_table *t, struct lease *l)
     if (l->checkpoint_pos != LEASE_POS_NONE) heap_remove(t, &t->checkpoints, l->checkpoint_pos);
 }
 
-/* ---- promotion --------------------------------------------------------------------------------- */
+/* ---- promotion ------------------------------------------------------------------------------- */
 
 void lease_promote(struct lease_table *t, int64_t extend_ns, int64_t now_ns)
 {
@@ -187,8 +188,8 @@ static bool promote_sort(struct lease_table *t)
     return true;
 }
 
-/* Delays the next lease, soonest first, if its second is full already: upstream's rule, so that the leases that
- * piled up while nobody led do not all run out at once. */
+/* Delays the next lease, soonest first, if its second is full already: upstream's rule, so that the
+ * leases that piled up while nobody led do not all run out at once. */
 static bool promote_spread(struct lease_table *t)
 {
     struct lease_promotion *p = &t->promotion;
@@ -279,7 +280,7 @@ bool lease_is_primary(const struct lease_table *t)
     return t->phase == LEASE_PRIMARY;
 }
 
-/* ---- what a primary does ------------------------------------------------------------------------ */
+/* ---- what a primary does --------------------------------------------------------------------- */
 
 int lease_renew(struct lease_table *t, lease_id id, int64_t now_ns, int64_t *ttl_s)
 {

@@ -1,11 +1,13 @@
 /* Inside of module lease: the shape of the table.
  *
- * A lease takes 80 bytes in a pool, 8 for its place in the hash of ids and 8 in the heap of expiries (8 more in the heap of
- * checkpoints, if they are on). A key is one block: its bytes, its place in the hash of keys and in
- * its lease's treap, which keeps the keys in byte order for revocations.
+ * A lease takes 80 bytes in a pool, 8 for its place in the hash of ids and 8 in the heap of
+ * expiries (8 more in the heap of checkpoints, if they are on). A key is one block: its bytes, its
+ * place in the hash of keys and in its lease's treap, which keeps the keys in byte order for
+ * revocations.
  *
- * Both hashes are linear ones (they grow by splitting one bucket at a time), and all vectors are chunked: no
- * insertion ever moves the table, so that a slice of apply stays short with a million leases. */
+ * Both hashes are linear ones (they grow by splitting one bucket at a time), and all vectors are
+ * chunked: no insertion ever moves the table, so that a slice of apply stays short with a million
+ * leases. */
 #ifndef LEASE_LEASE_INT_H
 #define LEASE_LEASE_INT_H
 
@@ -112,7 +114,8 @@ static inline void **lease__vec_at(const struct lease_vec *v, size_t i)
 size_t lease__hash_bucket(uint64_t hash, size_t bucket_count);
 /* Room for one more node and for the split that goes with it. Errors: E_NOMEM. */
 int lease__hash_reserve(const struct alloc *alloc, struct lease_hash *h);
-/* The bucket whose chain is to be divided between itself and `bucket_count` - 1, now that this one exists. */
+/* The bucket whose chain is to be divided between itself and `bucket_count` - 1, now that this one
+ * exists. */
 size_t lease__hash_split_from(size_t bucket_count);
 
 /* SipHash-1-3 of `s`. */

@@ -1,7 +1,8 @@
-/* Keys and their leases: a hash from key to lease, and a treap per lease that keeps its keys in byte order.
+/* Keys and their leases: a hash from key to lease, and a treap per lease that keeps its keys in
+ * byte order.
  *
- * A treap because it needs no balance bookkeeping and is deleted from as simply as it is filled; priorities are half
- * of the seeded hash, so that no choice of keys makes it deep. */
+ * A treap because it needs no balance bookkeeping and is deleted from as simply as it is filled;
+ * priorities are half of the seeded hash, so that no choice of keys makes it deep. */
 #include "base/err.h"
 #include "lease/lease_int.h"
 
@@ -15,7 +16,7 @@ static struct bytes key_span(const struct lease_key *k)
     return bytes_of(k->data, k->len);
 }
 
-/* ---- the hash ---------------------------------------------------------------------------------- */
+/* ---- the hash -------------------------------------------------------------------------------- */
 
 static struct lease_key **key_bucket(const struct lease_table *t, uint64_t hash)
 {
@@ -84,7 +85,7 @@ void lease__keys_free(struct lease_table *t)
     t->keys.count = 0;
 }
 
-/* ---- the treap --------------------------------------------------------------------------------- */
+/* ---- the treap ------------------------------------------------------------------------------- */
 
 static bool above(const struct lease_key *a, const struct lease_key *b)
 {
@@ -150,7 +151,7 @@ static void tree_delete(struct lease *l, struct lease_key *k)
     l->key_count--;
 }
 
-/* ---- the face ---------------------------------------------------------------------------------- */
+/* ---- the face -------------------------------------------------------------------------------- */
 
 /* Gives a node in no tree and no bucket. */
 static struct lease_key *key_new(struct lease_table *t, struct bytes key, uint64_t hash)

@@ -39,7 +39,7 @@ void lease_free(struct lease_table *t)
     alloc_free(t->alloc, t, sizeof *t);
 }
 
-/* ---- ids --------------------------------------------------------------------------------------- */
+/* ---- ids ------------------------------------------------------------------------------------- */
 
 static struct lease **id_bucket(const struct lease_table *t, uint64_t hash)
 {
@@ -96,7 +96,7 @@ static void ids_delete(struct lease_table *t, struct lease *l)
     t->ids.count--;
 }
 
-/* ---- the pool ---------------------------------------------------------------------------------- */
+/* ---- the pool -------------------------------------------------------------------------------- */
 
 /* Makes sure that a free place exists. */
 static int pool_reserve(struct lease_table *t)
@@ -137,7 +137,7 @@ static struct lease *table_insert(struct lease_table *t, const struct pb_lease *
     return l;
 }
 
-/* ---- the face ---------------------------------------------------------------------------------- */
+/* ---- the face -------------------------------------------------------------------------------- */
 
 int lease_load(struct lease_table *t, struct bytes value, struct errmsg *em)
 {
@@ -231,7 +231,7 @@ void lease_get_stats(const struct lease_table *t, struct lease_stats *out)
     out->key_count = t->keys.count;
 }
 
-/* ---- rows -------------------------------------------------------------------------------------- */
+/* ---- rows ------------------------------------------------------------------------------------ */
 
 void lease_encode_key(lease_id id, uint8_t key[8])
 {

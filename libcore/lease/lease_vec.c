@@ -1,7 +1,8 @@
 /* Chunked vectors, and what linear hashing needs of arithmetic.
  *
- * Linear hashing: with n buckets and 2^k <= n < 2^(k+1), a hash belongs to bucket h mod 2^(k+1), or, if that does not
- * exist yet, to h mod 2^k. Adding bucket n divides exactly one chain, that of n - 2^k. */
+ * Linear hashing: with n buckets and 2^k <= n < 2^(k+1), a hash belongs to bucket h mod 2^(k+1),
+ * or, if that does not exist yet, to h mod 2^k. Adding bucket n divides exactly one chain, that of
+ * n - 2^k. */
 #include "base/err.h"
 #include "lease/lease_int.h"
 

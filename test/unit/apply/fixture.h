@@ -13,7 +13,7 @@
 #include "pb/pack.h"
 #include "test_heap.h"
 
-/* ---- the store: sorted rows, committed as they come ---------------------------------------------------- */
+/* ---- the store: sorted rows, committed as they come ------------------------------------------ */
 
 struct store_row {
     enum table table;
@@ -109,7 +109,7 @@ static inline struct bytes store_value(const struct store *s, enum table t, cons
     return store_find(s, t, bytes_str(key), &at) ? s->rows[at].value : BYTES_EMPTY;
 }
 
-/* ---- the world ---------------------------------------------------------------------------------------------- */
+/* ---- the world ------------------------------------------------------------------------------- */
 
 #define SELF 0xa1
 
@@ -245,7 +245,7 @@ static inline void world_commit(struct world *w)
     mvcc_run_retire(w->m, run);
 }
 
-/* ---- entries -------------------------------------------------------------------------------------------------- */
+/* ---- entries --------------------------------------------------------------------------------- */
 
 /* Steps the entry to its end; answers conf changes with w->conf. */
 static inline enum apply_state world_finish(struct world *w)
@@ -278,7 +278,8 @@ static inline enum apply_state feed_bytes(struct world *w, struct bytes data)
 /* The bytes of a request, with a header and the next id. */
 static inline struct bytes pack_request(struct world *w, Etcdserverpb__InternalRaftRequest *r)
 {
-    Etcdserverpb__RequestHeader h = ETCDSERVERPB__REQUEST_HEADER__INIT;
+    Etcdserverpb__RequestHeader h;
+    etcdserverpb__request_header__init(&h);
     h.id = ++w->request_id;
     r->header = &h;
     struct buf out;

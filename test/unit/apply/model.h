@@ -1,4 +1,5 @@
-/* Transactions as one would write them down: eight keys, every state of every revision, recursion. */
+/* Transactions as one would write them down: eight keys, every state of every revision, recursion.
+ */
 #ifndef TEST_UNIT_APPLY_MODEL_H
 #define TEST_UNIT_APPLY_MODEL_H
 
@@ -152,7 +153,7 @@ static inline int model_check_op(const struct model *m, const request_op *op)
     return keeps && !m->at[m->revision].rows[p->key.data[0] - 'a'].live ? E_KEY_NOT_FOUND : 0;
 }
 
-/* ---- execution -------------------------------------------------------------------------------------------- */
+/* ---- execution ------------------------------------------------------------------------------- */
 
 static inline struct shown_op *model_show(struct model *m, enum apply_op_kind kind)
 {
@@ -291,7 +292,7 @@ static inline int model_txn(struct model *m, const txn_request *t)
     return 0;
 }
 
-/* ---- comparison ------------------------------------------------------------------------------------------- */
+/* ---- comparison ------------------------------------------------------------------------------ */
 
 static inline void compare_op(struct apply_result *r, size_t i, const struct shown_op *want)
 {

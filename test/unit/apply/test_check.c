@@ -191,7 +191,7 @@ static void test_overlap_examples(void **state)
     bench_close(&b);
 }
 
-/* ---- overlaps against a model: sets of eight keys as bits ------------------------------------------------ */
+/* ---- overlaps against a model: sets of eight keys as bits ------------------------------------ */
 
 struct sets {
     unsigned puts, dels;
@@ -330,7 +330,7 @@ static void test_a_large_nested_txn_is_judged_fast(void **state)
     bench_close(&b);
 }
 
-/* ---- what a txn is, and costs ------------------------------------------------------------------------------ */
+/* ---- what a txn is, and costs ---------------------------------------------------------------- */
 
 static void test_readonly_and_serializable(void **state)
 {

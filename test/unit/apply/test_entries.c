@@ -1,7 +1,7 @@
 /* Entries of every kind, one by one. */
 #include "fixture.h"
 
-/* ---- puts and deletes ------------------------------------------------------------------------------------ */
+/* ---- puts and deletes ------------------------------------------------------------------------ */
 
 static void test_a_put(void **state)
 {
@@ -159,7 +159,7 @@ static void test_a_large_delete_goes_in_slices(void **state)
     world_close(&w);
 }
 
-/* ---- compaction --------------------------------------------------------------------------------------------- */
+/* ---- compaction ------------------------------------------------------------------------------ */
 
 static int compact(struct world *w, int64_t revision)
 {
@@ -192,7 +192,7 @@ static void test_compaction(void **state)
     world_close(&w);
 }
 
-/* ---- leases --------------------------------------------------------------------------------------------------- */
+/* ---- leases ---------------------------------------------------------------------------------- */
 
 static enum apply_state revoke(struct world *w, int64_t id)
 {
@@ -284,7 +284,8 @@ static void test_revoke_without_keys_keeps_the_revision(void **state)
 static void set_version(struct world *w, const char *version)
 {
     REQUEST(r);
-    Membershippb__ClusterVersionSetRequest v = MEMBERSHIPPB__CLUSTER_VERSION_SET_REQUEST__INIT;
+    Membershippb__ClusterVersionSetRequest v;
+    membershippb__cluster_version_set_request__init(&v);
     union {
         const char *shown;
         char *own;
@@ -340,7 +341,7 @@ static void test_checkpoints_persist_from_3_6_on(void **state)
     world_close(&w);
 }
 
-/* ---- alarms and quota ------------------------------------------------------------------------------------------- */
+/* ---- alarms and quota ------------------------------------------------------------------------ */
 
 static void alarm(struct world *w, int action, uint64_t member, int type)
 {
@@ -477,7 +478,7 @@ static void test_without_quota_nothing_is_refused(void **state)
     world_close(&w);
 }
 
-/* ---- the cluster ----------------------------------------------------------------------------------------------- */
+/* ---- the cluster ----------------------------------------------------------------------------- */
 
 static void test_cluster_version(void **state)
 {
@@ -503,9 +504,10 @@ static void test_cluster_version(void **state)
 static enum apply_state set_attributes(struct world *w, uint64_t id)
 {
     REQUEST(r);
-    Membershippb__ClusterMemberAttrSetRequest q =
-        MEMBERSHIPPB__CLUSTER_MEMBER_ATTR_SET_REQUEST__INIT;
-    Membershippb__Attributes attr = MEMBERSHIPPB__ATTRIBUTES__INIT;
+    Membershippb__ClusterMemberAttrSetRequest q;
+    membershippb__cluster_member_attr_set_request__init(&q);
+    Membershippb__Attributes attr;
+    membershippb__attributes__init(&attr);
     char name[] = "n1";
     char url[] = "http://c:2379";
     char *urls[] = {url};
@@ -538,7 +540,8 @@ static void test_downgrade_info(void **state)
     struct world w;
     world_open(&w);
     REQUEST(r);
-    Membershippb__DowngradeInfoSetRequest q = MEMBERSHIPPB__DOWNGRADE_INFO_SET_REQUEST__INIT;
+    Membershippb__DowngradeInfoSetRequest q;
+    membershippb__downgrade_info_set_request__init(&q);
     char target[] = "3.6.0";
     q.enabled = 1;
     q.ver = target;
@@ -558,15 +561,15 @@ static void test_version_test_does_nothing(void **state)
     struct world w;
     world_open(&w);
     REQUEST(r);
-    Etcdserverpb__DowngradeVersionTestRequest q =
-        ETCDSERVERPB__DOWNGRADE_VERSION_TEST_REQUEST__INIT;
+    Etcdserverpb__DowngradeVersionTestRequest q;
+    etcdserverpb__downgrade_version_test_request__init(&q);
     r.downgrade_version_test = &q;
     assert_int_equal(feed(&w, &r), APPLY_DONE);
     assert_int_equal(mvcc_applied_index(w.m), 1);
     world_close(&w);
 }
 
-/* ---- conf changes ------------------------------------------------------------------------------------------------ */
+/* ---- conf changes ---------------------------------------------------------------------------- */
 
 static enum apply_state conf(struct world *w, int type, uint64_t node, const char *context)
 {
@@ -700,7 +703,7 @@ static void test_an_impossible_conf_change_is_fatal(void **state)
     }
 }
 
-/* ---- what ends the process ---------------------------------------------------------------------------------------- */
+/* ---- what ends the process ------------------------------------------------------------------- */
 
 static void fatal(struct bytes data, int32_t type, const char *says)
 {
@@ -759,7 +762,7 @@ static void test_a_store_with_users_is_refused(void **state)
     world_close(&w);
 }
 
-/* ---- the life of entries ------------------------------------------------------------------------------------------- */
+/* ---- the life of entries --------------------------------------------------------------------- */
 
 static void test_an_empty_entry(void **state)
 {

@@ -3,7 +3,7 @@
 #include "apply/txn.h"
 #include "model.h"
 
-/* ---- random requests ----------------------------------------------------------------------------------------- */
+/* ---- random requests ------------------------------------------------------------------------- */
 
 struct gen {
     struct arena *a;
@@ -133,7 +133,7 @@ static txn_request *any_txn(struct gen *g, unsigned depth)
     return t;
 }
 
-/* ---- three members: at once, key by key, and where nobody waits ------------------------------------------------ */
+/* ---- three members: at once, key by key, and where nobody waits ------------------------------ */
 
 enum { MEMBERS = 3 };
 
@@ -274,7 +274,7 @@ static void test_random_txns_match_the_model(void **state)
     }
 }
 
-/* ---- examples ----------------------------------------------------------------------------------------------------- */
+/* ---- examples -------------------------------------------------------------------------------- */
 
 static void test_header_revisions(void **state)
 {

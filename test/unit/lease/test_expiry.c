@@ -254,7 +254,7 @@ static void test_promotion_may_start_anew(void **state)
     world_close(&w);
 }
 
-/* ---- against a model of times ------------------------------------------------------------------------ */
+/* ---- against a model of times ---------------------------------------------------------------- */
 
 enum { IDS = 64 };
 
@@ -322,7 +322,7 @@ static void test_random_times_match_a_model(void **state)
     }
 }
 
-/* ---- size ------------------------------------------------------------------------------------------------ */
+/* ---- size ------------------------------------------------------------------------------------ */
 
 static void test_a_million_leases_fit(void **state)
 {

@@ -183,7 +183,7 @@ static void test_reset_empties(void **state)
     world_close(&w);
 }
 
-/* ---- every allocation fails once ----------------------------------------------------------------- */
+/* ---- every allocation fails once ------------------------------------------------------------- */
 
 static void fill_until_failure(struct test_heap *h, void *arg)
 {
@@ -215,7 +215,7 @@ static void test_every_failed_allocation_changes_nothing(void **state)
     assert_true(runs > 100);
 }
 
-/* ---- against a model ------------------------------------------------------------------------------- */
+/* ---- against a model ------------------------------------------------------------------------- */
 
 enum { MODEL_IDS = 40, MODEL_KEYS = 120 };
 

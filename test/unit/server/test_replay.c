@@ -1,6 +1,8 @@
-/* Logs of etcd 3.6 and 3.7, applied from their first entry on: the store must come out as upstream's did.
+/* Logs of etcd 3.6 and 3.7, applied from their first entry on: the store must come out as
+ * upstream's did.
  *
- * HashKV covers every stored revision, Hash every bucket (members, leases, alarms, compaction marks, conf state too). */
+ * HashKV covers every stored revision, Hash every bucket (members, leases, alarms, compaction
+ * marks, conf state too). */
 #include <setjmp.h>
 #include <stdarg.h>
 #include <stdio.h>
@@ -80,7 +82,7 @@ static void world_close(struct world *w)
     backend_memory_free(w->memory);
 }
 
-/* ---- raft's part: the configuration ------------------------------------------------------------------------- */
+/* ---- raft's part: the configuration ---------------------------------------------------------- */
 
 static void set_drop(struct node_set *s, uint64_t id)
 {
@@ -115,7 +117,8 @@ static void switch_conf(struct world *w, const struct pb_conf_change *cc)
     assert_int_equal(apply_conf_done(w->apply, &now), 0);
 }
 
-/* The configuration that the first entries found: they are committed by fiat, all of them voters at once. */
+/* The configuration that the first entries found: they are committed by fiat, all of them voters at
+ * once. */
 static void first_conf(struct world *w)
 {
     for (size_t i = 0; i < w->log.entry_count; i++) {
@@ -127,7 +130,7 @@ static void first_conf(struct world *w)
     }
 }
 
-/* ---- the log ---------------------------------------------------------------------------------------------------- */
+/* ---- the log --------------------------------------------------------------------------------- */
 
 static enum apply_state apply_one(struct world *w, const struct raft_entry *e,
                                   struct apply_output *out)
@@ -177,7 +180,8 @@ static void compact(struct world *w)
     mvcc_compact_end(c);
 }
 
-/* Applies what is committed; true at the end, false when an entry with users or roles stopped it. */
+/* Applies what is committed; true at the end, false when an entry with users or roles stopped it.
+ */
 static bool apply_log(struct world *w)
 {
     for (size_t i = 0; i < w->log.entry_count; i++) {
