@@ -10,10 +10,9 @@
 #include "os/sock.h"
 
 enum {
-    READ_BYTES = 256 * 1024,        /* one buffer per io thread: large puts arrive in few reads */
-    READS_PER_EVENT = 4,            /* then other connections have their turn */
-    QUEUED_BYTES_MAX = 1024 * 1024, /* answers waiting: above it a client is no longer read from */
-    SNIFF_TIMEOUT_MS = 10 * 1000    /* for the bytes that tell the protocol */
+    READ_BYTES = 256 * 1024,     /* one buffer per io thread: large puts arrive in few reads */
+    READS_PER_EVENT = 4,         /* then other connections have their turn */
+    SNIFF_TIMEOUT_MS = 10 * 1000 /* for the bytes that tell the protocol */
 };
 
 struct conn {
@@ -210,7 +209,7 @@ static bool is_done(const struct conn *c)
 static bool may_read(const struct conn *c)
 {
     if (c->eof || c->closing) return false;
-    if (c->grpc != NULL) return grpc_conn_queued_bytes(c->grpc) <= QUEUED_BYTES_MAX;
+    if (c->grpc != NULL) return grpc_conn_want_read(c->grpc);
     return c->http == NULL || http1_conn_want_read(c->http);
 }
 
