@@ -385,7 +385,7 @@ enum apply_state apply_step(struct apply *a, int64_t now_ns, uint32_t *budget,
     } else if (a->stage == APPLY__RUNNING) {
         state = step_run(a, budget);
     } else if (a->stage == APPLY__CONF_IN) {
-        int rc = apply__conf_finish(a);
+        int rc = a->conf_error < 0 ? a->conf_error : apply__conf_finish(a);
         if (rc == 0) entry_seal(a);
         state = rc < 0 ? step_fatal(a, rc) : APPLY_DONE;
     } else {
@@ -395,12 +395,10 @@ enum apply_state apply_step(struct apply *a, int64_t now_ns, uint32_t *budget,
     return state;
 }
 
-int apply_conf_done(struct apply *a, const struct pb_conf_state *now)
+void apply_conf_done(struct apply *a, const struct pb_conf_state *now)
 {
     ASSERT(a->stage == APPLY__CONF_OUT);
     buf_reset(&a->conf_json_next);
-    int rc = membership_conf_state_put(now, &a->conf_json_next);
-    if (rc < 0) return rc;
+    a->conf_error = membership_conf_state_put(now, &a->conf_json_next);
     a->stage = APPLY__CONF_IN;
-    return 0;
 }

@@ -133,9 +133,8 @@ void apply_begin(struct apply *a, const struct apply_entry *e);
 enum apply_state apply_step(struct apply *a, int64_t now_ns, uint32_t *budget,
                             struct apply_output *out);
 
-/* After APPLY_CONF: the configuration that raft holds now (borrowed); then step on. Errors:
- * E_NOMEM: the process ends. */
-int apply_conf_done(struct apply *a, const struct pb_conf_state *now);
+/* After APPLY_CONF: the configuration that raft holds now (borrowed); then step on. */
+void apply_conf_done(struct apply *a, const struct pb_conf_state *now);
 
 /* The present versions; borrowed until the next apply_step(): take a reference to keep one or to
  * show it to others. */

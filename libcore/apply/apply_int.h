@@ -210,6 +210,7 @@ struct apply {
     struct pb_conf_change conf;
     struct membership_change change; /* of a conf change that passed; next NULL: refused */
     struct buf conf_json_next;
+    int conf_error; /* of making it: the next step ends the process */
 
     struct apply_output *out; /* during apply_step() */
     struct errmsg em;         /* of a fatal end */
