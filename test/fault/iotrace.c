@@ -11,6 +11,10 @@
  *   IOTRACE_FAIL_PATH  only operations on files whose path has this in it count
  *   IOTRACE_FAIL_ERRNO EIO (default), ENOSPC, or half (a write is half done)
  *   IOTRACE_FAIL_STICKY 1: and all that follow
+ *   IOTRACE_FAIL_WHILE only while there is a file of this name do operations count and fail: a disk that is full
+ *                      for a time
+ *   IOTRACE_SKIP_SYNC  syncs of files whose path has this in it are neither done nor recorded, but called good: a
+ *                      planted bug, for proving that the checks of a trace find it
  *
  * A record is a line of text, then the data it announces and a newline, so that a trace can be read by eye and by
  * a few lines of any language:
@@ -55,7 +59,7 @@ static struct {
     int fd; /* of the trace */
     uint64_t seq;
     char dir[PATH_MAX_BYTES];
-    const char *fail_path;
+    const char *fail_path, *fail_while, *skip_sync;
     uint64_t fail_at, counted;
     bool fail_writes, fail_syncs;
     int fail_errno; /* 0: half a write */
@@ -87,6 +91,8 @@ static void read_settings(void)
     trace.sticky = strcmp(setting("IOTRACE_FAIL_STICKY", "0"), "1") == 0;
     trace.fail_at = strtoull(setting("IOTRACE_FAIL", "0"), NULL, 10);
     trace.fail_path = setting("IOTRACE_FAIL_PATH", "");
+    trace.fail_while = setting("IOTRACE_FAIL_WHILE", NULL);
+    trace.skip_sync = setting("IOTRACE_SKIP_SYNC", NULL);
     const char *kind = setting("IOTRACE_FAIL_KIND", "any");
     trace.fail_writes = strcmp(kind, "sync") != 0;
     trace.fail_syncs = strcmp(kind, "write") != 0;
@@ -235,6 +241,7 @@ static bool strikes(bool sync, const char *path)
 {
     if (trace.fail_at == 0 || !(sync ? trace.fail_syncs : trace.fail_writes)) return false;
     if (strstr(path, trace.fail_path) == NULL) return false;
+    if (trace.fail_while != NULL && access(trace.fail_while, F_OK) != 0) return false;
     trace.counted++;
     return trace.counted == trace.fail_at || (trace.sticky && trace.counted > trace.fail_at);
 }
@@ -441,6 +448,10 @@ static int any_sync(int fd, long number, const char *kind)
     if (!watched(fd, path)) {
         leave();
         return (int)syscall(number, fd);
+    }
+    if (trace.skip_sync != NULL && strstr(path, trace.skip_sync) != NULL) {
+        leave();
+        return 0;
     }
     struct record r = {.kind = kind, .path = path, .fd = fd, .rc = -1, .from = trace.seq + 1};
     if (must_hear(fd)) {

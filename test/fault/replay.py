@@ -163,21 +163,40 @@ def durable(change, cut):
     return change.durable_at is not None and change.durable_at <= cut
 
 
-def apply(content, what, sectors):
-    if what[0] == "truncate":
-        del content[what[1]:]
-        content.extend(bytes(what[1] - len(content)))
-    elif what[0] == "allocate":
-        content.extend(bytes(max(0, what[1] - len(content))))
-    else:
-        _, off, data = what
+class Image:
+    """A file that is being rebuilt; holes stay holes."""
+
+    def __init__(self, path):
+        self.fd = os.open(path, os.O_WRONLY | os.O_CREAT | os.O_TRUNC, 0o600)
+        self.size = 0
+
+    def write(self, off, data):
+        os.pwrite(self.fd, data, off)
+        self.size = max(self.size, off + len(data))
+
+    def resize(self, size):
+        os.ftruncate(self.fd, size)
+        self.size = size
+
+    def apply(self, what):
+        if what[0] == "truncate":
+            self.resize(what[1])
+        elif what[0] == "allocate":
+            self.resize(max(self.size, what[1]))
+        else:
+            self.write(what[1], what[2])
+
+    def tear(self, off, data, chance):
+        """Each sector of a write for itself."""
         at = 0
         while at < len(data):
             end = min(len(data), at + SECTOR - (off + at) % SECTOR)
-            if sectors():
-                content.extend(bytes(max(0, off + end - len(content))))
-                content[off + at:off + end] = data[at:end]
+            if chance():
+                self.write(off + at, data[at:end])
             at = end
+
+    def close(self):
+        os.close(self.fd)
 
 
 class Cut:
@@ -191,18 +210,19 @@ class Cut:
     def chance(self):
         return self.loss == "kept" or (self.loss == "torn" and self.random.random() < 0.5)
 
-    def content(self, inode):
-        out = bytearray(inode.content)
+    def rebuild(self, inode, path):
+        out = Image(path)
+        out.write(0, inode.content)
         for change in inode.changes:
             if change.seq > self.prefix:
                 break
             if durable(change, self.cut):
-                apply(out, change.what, lambda: True)
-            elif change.what[0] == "write":
-                apply(out, change.what, self.chance)
+                out.apply(change.what)
+            elif change.what[0] == "write" and self.loss == "torn":
+                out.tear(change.what[1], change.what[2], self.chance)
             elif self.chance():
-                apply(out, change.what, lambda: True)
-        return bytes(out)
+                out.apply(change.what)
+        out.close()
 
     def survivors(self, changes):
         """Names change in order: once one is lost, so are all later ones of that folder."""
@@ -239,8 +259,7 @@ class Cut:
             if inode.is_dir:
                 os.makedirs(target, mode=0o700, exist_ok=True)
             elif os.path.isdir(os.path.dirname(target)):  # else its folder is lost, and it with it
-                with open(os.open(target, os.O_WRONLY | os.O_CREAT | os.O_TRUNC, 0o600), "wb") as f:
-                    f.write(self.content(inode))
+                self.rebuild(inode, target)
 
 
 def uncovered_sends(records, part, min_bytes):
