@@ -106,8 +106,11 @@ void mvcc__item_prune_store(struct mvcc_item *it, struct mvcc_item_change *ch);
 
 enum { LEAF_MAX = 64, BRANCH_MAX = 64, NODE_MIN = 16, NODE_FILL = 56, TREE_DEPTH_MAX = 12 };
 
+/* live and mod_max let a count of the present step over whole leaves. */
 struct mvcc_leaf {
     struct mvcc_leaf *next;
+    int64_t mod_max; /* no item has changed behind it */
+    uint32_t live;   /* items that are not deleted now */
     uint32_t count;
     struct mvcc_item *items[LEAF_MAX];
 };
@@ -160,6 +163,8 @@ int mvcc__tree_reserve(const struct mvcc_tree *t, const struct mvcc_path *p,
 void mvcc__tree_insert(struct mvcc_tree *t, struct mvcc_path *p, struct mvcc_spare *s,
                        struct mvcc_item *it);
 void mvcc__spare_free(const struct mvcc_tree *t, struct mvcc_spare *s);
+/* Notes a change of an item in `leaf` at `main`, which made it live or a deletion. */
+void mvcc__leaf_changed(struct mvcc_leaf *leaf, int64_t main, bool was_live, bool is_live);
 /* Takes the item at `p` out (p->slot must be on it); frees nodes, not the item. */
 void mvcc__tree_remove(struct mvcc_tree *t, struct mvcc_path *p);
 

@@ -76,6 +76,25 @@ struct mvcc_item *mvcc__tree_get(const struct mvcc_tree *t, struct bytes key)
     return bytes_eq(mvcc__item_key(it), key) ? it : NULL;
 }
 
+/* --- what leaves know of their items --- */
+
+void mvcc__leaf_changed(struct mvcc_leaf *leaf, int64_t main, bool was_live, bool is_live)
+{
+    ASSERT(leaf->live + is_live >= was_live);
+    leaf->mod_max = main > leaf->mod_max ? main : leaf->mod_max;
+    leaf->live = leaf->live + is_live - was_live;
+}
+
+/* After items have moved from leaf to leaf. */
+static void leaf_recount(struct mvcc_leaf *leaf)
+{
+    leaf->live = 0;
+    leaf->mod_max = 0;
+    for (uint32_t i = 0; i < leaf->count; i++) {
+        mvcc__leaf_changed(leaf, leaf->items[i]->mod, false, !leaf->items[i]->tomb);
+    }
+}
+
 /* --- the first items that branches remember --- */
 
 static void branch_set(struct mvcc_branch *b, uint32_t i, void *child, struct mvcc_item *low)
@@ -151,6 +170,7 @@ static void leaf_put(struct mvcc_leaf *leaf, uint32_t slot, struct mvcc_item *it
             (leaf->count - slot) * sizeof leaf->items[0]);
     leaf->items[slot] = it;
     leaf->count++;
+    mvcc__leaf_changed(leaf, it->mod, false, !it->tomb);
 }
 
 /* Moves `n` children of `from`, beginning at `at`, to `to` at `to_at`; nothing else of `to` moves. */
@@ -181,6 +201,8 @@ static struct mvcc_leaf *leaf_split(struct mvcc_leaf *leaf, uint32_t slot, struc
     memcpy(right->items, leaf->items + keep, right->count * sizeof right->items[0]);
     leaf->next = right;
     leaf->count = keep;
+    leaf_recount(right);
+    leaf_recount(leaf);
     if (slot > keep || at_end) {
         leaf_put(right, slot - keep, it);
     } else {
@@ -243,7 +265,8 @@ void mvcc__tree_insert(struct mvcc_tree *t, struct mvcc_path *p, struct mvcc_spa
 {
     atomic_fetch_add_explicit(&t->count, 1, memory_order_relaxed);
     if (p->leaf == NULL) {
-        *s->leaf = (struct mvcc_leaf){.count = 1, .items = {it}};
+        *s->leaf = (struct mvcc_leaf){0};
+        leaf_put(s->leaf, 0, it);
         t->root = s->leaf;
         return;
     }
@@ -276,6 +299,8 @@ static bool leaf_join(struct mvcc_leaf *a, struct mvcc_leaf *b)
     }
     a->count = want;
     b->count = sum - want;
+    leaf_recount(a);
+    leaf_recount(b);
     if (b->count == 0) a->next = b->next;
     return b->count == 0;
 }
@@ -341,6 +366,7 @@ void mvcc__tree_remove(struct mvcc_tree *t, struct mvcc_path *p)
     struct mvcc_leaf *leaf = p->leaf;
     ASSERT(leaf != NULL);
     ASSERT(p->slot < leaf->count);
+    leaf->live -= !leaf->items[p->slot]->tomb;
     memmove(leaf->items + p->slot, leaf->items + p->slot + 1,
             (leaf->count - p->slot - 1) * sizeof leaf->items[0]);
     leaf->count--;
@@ -392,6 +418,7 @@ static int build_leaves(const struct mvcc_tree *t, const struct mvcc_sort_ref *i
         for (uint32_t k = 0; k < leaf->count; k++) {
             leaf->items[k] = (items++)->item;
         }
+        leaf_recount(leaf);
         if (before != NULL) before->next = leaf;
         before = leaf;
         out[i] = (struct level_ref){leaf, leaf->items[0]};

@@ -45,7 +45,8 @@ static void count_change(struct mvcc *m)
     if (PLANTED(PLANT_PUBLISH_EARLY)) atomic_store(&m->published, m->main);
 }
 
-static int put_known(struct mvcc *m, struct mvcc_item *it, const struct pb_kv *kv)
+static int put_known(struct mvcc *m, struct mvcc_leaf *leaf, struct mvcc_item *it,
+                     const struct pb_kv *kv)
 {
     struct mvcc_item_change ch;
     int rc = mvcc__item_prepare(m->alloc, it, &ch);
@@ -57,6 +58,7 @@ static int put_known(struct mvcc *m, struct mvcc_item *it, const struct pb_kv *k
         return rc;
     }
     mvcc__write_lock(m);
+    mvcc__leaf_changed(leaf, m->main, !it->tomb, true);
     mvcc__item_store(it, &ch, m->main, m->sub, false);
     it->leased = kv->lease != 0;
     mvcc__write_unlock(m);
@@ -113,7 +115,7 @@ int mvcc_write_put(struct mvcc *m, struct bytes key, struct bytes value, int64_t
                        .version = row.version,
                        .value = value,
                        .lease = lease};
-    int rc = it != NULL ? put_known(m, it, &kv) : put_new(m, &p, &kv);
+    int rc = it != NULL ? put_known(m, p.leaf, it, &kv) : put_new(m, &p, &kv);
     if (rc < 0) return rc;
     count_change(m);
     if (out != NULL) *out = row;
@@ -258,6 +260,7 @@ static int delete_item(struct mvcc_delete *d, struct mvcc_item *it)
     }
     bool leased = it->leased;
     mvcc__write_lock(m);
+    mvcc__leaf_changed(d->leaf, m->main, true, false);
     mvcc__item_store(it, &ch, m->main, m->sub, true);
     it->leased = false;
     mvcc__write_unlock(m);

@@ -66,6 +66,12 @@ static void check_range(struct world *w, struct mvcc_view *v, int64_t rev, int f
     assert_int_equal(n, r.row_count);
     assert_int_equal(n, r.count);
     mvcc_range_deinit(&r);
+    o.limit = 1; /* the count goes on without rows */
+    o.count_only = draw(w, 2) == 0;
+    mvcc_range_init(&r, v, &o);
+    kit_range_run(&w->k, &r, 1 + draw(w, 8));
+    assert_int_equal(n, r.count);
+    mvcc_range_deinit(&r);
 }
 
 static void check_revision(struct world *w, int64_t rev)
