@@ -195,9 +195,12 @@ $(FB)/libcore.a: $(FUZZ_O)
 	@rm -f $@; ar rcs $@ $^
 $(FB)/fuzz_%: test/fuzz/fuzz_%.c $(FB)/libcore.a
 	@clang $(FUZZ_FLAGS) -fsanitize=fuzzer,address,undefined -w -o $@ $< $(FB)/libcore.a $(PKG_LIBS) $(TEST_LIBS) -pthread
+# The same with its planted bug, to prove that it would be found.
+$(FB)/planted_%: test/fuzz/fuzz_%.c $(FB)/libcore.a
+	@clang $(FUZZ_FLAGS) -DPLANT_OVERFLOW -fsanitize=fuzzer,address,undefined -w -o $@ $< $(FB)/libcore.a $(PKG_LIBS) $(TEST_LIBS) -pthread
 .PHONY: fuzzers fuzz
 fuzzers: $(FUZZERS)
-fuzz: fuzzers
+fuzz: fuzzers $(FUZZERS:$(FB)/fuzz_%=$(FB)/planted_%)
 	@S=$(S) BIN=$(FB) test/fuzz/run long
 
 # ---- everything ---------------------------------------------------------------------------------
