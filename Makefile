@@ -169,7 +169,7 @@ TEST_SHIM_C    := $(filter test/fault/iotrace.c,$(TEST_PROGRAM_C))
 TEST_PROGRAMS  := $(filter-out $(TEST_SHIM_C:%.c=$(B)/%),$(TEST_PROGRAM_C:%.c=$(B)/%)) $(TEST_SHIM_C:%.c=$(B)/%.so)
 .PHONY: test-programs
 test-programs: $(TEST_PROGRAMS)
-$(TEST_PROGRAM_C:%.c=$(B)/%.o): CFLAGS += -Itest/lib
+$(TEST_PROGRAM_C:%.c=$(B)/%.o): CFLAGS_ALL += -Itest/lib
 $(filter-out %.so,$(TEST_PROGRAMS)): $(B)/%: $(B)/%.o $(TESTLIB_O) $(B)/libcore.a
 	@$(CC) $(LDFLAGS_ALL) -o $@ $< $(TESTLIB_O) $(B)/libcore.a $(PKG_LIBS) $(TEST_LIBS)
 $(B)/test/fault/%.so: test/fault/%.c
