@@ -79,21 +79,31 @@ static bool overwrites_committed(const struct raft *r, const struct raft_message
            !raft__log_match(&r->log, m->index, m->log_term) && m->term >= r->term;
 }
 
+static bool sender_valid(const struct raft *r, const struct raft_message *m)
+{
+    ASSERT(r->opts.id != 0);
+    if (is_local(m->type) || m->from == 0) return false;
+    if (m->to != 0 && m->to != r->opts.id) return false;
+    return m->from != r->opts.id || is_response(m->type);
+}
+
+/* A leader hears of no other leader in its own term (election safety). */
+static bool second_leader(const struct raft *r, const struct raft_message *m)
+{
+    ASSERT((unsigned)m->type < RAFT_MSG_COUNT);
+    return r->state == RAFT_LEADER && m->term == r->term &&
+           (m->type == RAFT_MSG_APP || m->type == RAFT_MSG_HEARTBEAT || m->type == RAFT_MSG_SNAP);
+}
+
 int raft__step_valid(const struct raft *r, const struct raft_message *m)
 {
     ASSERT(r->opts.id != 0);
     if ((unsigned)m->type >= RAFT_MSG_COUNT || m->context_len > RAFT_CONTEXT_BYTES_MAX)
         return E_INVAL;
     if (is_storage(m->from)) return m->type == RAFT_MSG_STORAGE_APPEND_RESP ? 0 : E_INVAL;
-    if (is_local(m->type) || m->from == 0) return E_INVAL;
-    if (m->to != 0 && m->to != r->opts.id) return E_INVAL;
-    if (m->from == r->opts.id && !is_response(m->type)) return E_INVAL;
-    if (!term_valid(m) || !entries_valid(m) || !snapshot_valid(m)) return E_INVAL;
-    /* A leader hears of no other leader in its own term (election safety). */
-    if (r->state == RAFT_LEADER && m->term == r->term &&
-        (m->type == RAFT_MSG_APP || m->type == RAFT_MSG_HEARTBEAT || m->type == RAFT_MSG_SNAP))
-        return E_INVAL;
-    return overwrites_committed(r, m) ? E_INVAL : 0;
+    if (!sender_valid(r, m) || !term_valid(m)) return E_INVAL;
+    if (!entries_valid(m) || !snapshot_valid(m)) return E_INVAL;
+    return second_leader(r, m) || overwrites_committed(r, m) ? E_INVAL : 0;
 }
 
 static void log_refused(struct raft *r, const struct raft_message *m)
