@@ -1,4 +1,23 @@
-# etcd in C. `make help` lists the targets; sources and tests are found by folder.
+# etcd in C; sources and tests are found by folder.
+#
+## make run        install what a build needs, build, start a member in ./default.etcd
+## make            build the programs: build/FLAVOUR/bin (FLAVOUR: gcc, clang, gcc-thread, ...)
+## make deps       install the Debian packages that building and testing need
+## make quick      lint and the unit tests of what changed: before every commit
+## make check      every test, one total line at the end: before every landing
+## make lint       what of the style a program can check
+## make unit       all unit tests; M=wal: those of one module
+## make cli | scenario | sim | fault | interop | house | fuzz S=60
+##                 one suite each; fuzz runs its targets for S seconds in all
+## make bench      measure; ETCD_PEER=/path/to/etcd compares with another etcd
+## make docs       man pages and completion scripts: build/FLAVOUR/share
+## make install    programs, links, man pages, completion, systemd unit; STRIP=1 without symbols
+## make uninstall  remove what install put there
+## make format     lay out all C by .clang-format
+## make clean      remove build/
+##
+## Variables: PREFIX=/usr/local DESTDIR= CC=gcc|clang CFLAGS= LDFLAGS= CI=true (warnings are errors)
+##            SANITIZE=address,undefined | thread   FAILPOINTS=1   each builds into a folder of its own
 
 MAKEFLAGS += --no-builtin-rules
 .SUFFIXES:
@@ -115,13 +134,84 @@ endef
 $(foreach m,$(MODULES),$(if $(wildcard test/unit/$(m)/test_*.c),$(eval $(call unit_rule,$(m)))))
 $(UNIT_C:%.c=$(B)/%.o): CFLAGS_ALL += -Itest/lib
 
+# ---- documents and completion: from the tables of flags and commands ----------------------------
+# The server's rows come from a generator, those of the client from the client itself.
+SHARE := $(B)/share
+ROWS  := $(B)/doc/gen/rows
+fill   = sed -e '/^@flags@$$/{r $(1)' -e 'd}' $(2) >$@
+SHELLS := bash zsh fish
+PAGES := $(SHARE)/man/man8/etcd-server.8 $(if $(filter etcd-ctl,$(PROGRAMS)),$(SHARE)/man/man1/etcd-ctl.1)
+CTL_NAMES := $(if $(filter etcd-ctl,$(PROGRAMS)),etcd-ctl etcdctl)
+COMPLETIONS := $(SHELLS:%=$(SHARE)/%/etcd-server) $(foreach s,$(SHELLS),$(CTL_NAMES:%=$(SHARE)/$(s)/%))
+# The date in a page is that of the last commit, so that equal sources make equal pages.
+export SOURCE_DATE_EPOCH ?= $(shell git log -1 --format=%ct 2>/dev/null || echo 0)
+
+.PHONY: docs
+docs: $(PAGES) $(COMPLETIONS) $(SHARE)/etcd.service
+
+$(B)/doc/gen/etcd-server: $(B)/doc/gen/etcd-server.o $(B)/libcore.a
+	@$(CC) $(LDFLAGS_ALL) -o $@ $^ $(PKG_LIBS)
+$(ROWS).%: $(B)/doc/gen/etcd-server
+	@$< $* >$@
+$(SHARE)/etcd-server.8.scd: doc/man/etcd-server.8.scd.in $(ROWS).man
+	@mkdir -p $(@D)
+	@$(call fill,$(ROWS).man,$<)
+$(SHARE)/etcd-ctl.1.scd: doc/man/etcd-ctl.1.scd.in $(B)/bin/etcd-ctl
+	@mkdir -p $(@D)
+	@$(B)/bin/etcd-ctl __manual >$@.rows
+	@sed -e '/^@manual@$$/{r $@.rows' -e 'd}' $< >$@
+define page_rule
+$(SHARE)/man/man$(2)/$(1).$(2): $(SHARE)/$(1).$(2).scd
+	@mkdir -p $$(@D)
+	@command -v scdoc >/dev/null || { echo "scdoc is not installed: make deps" >&2; exit 1; }
+	@scdoc <$$< >$$@
+endef
+$(eval $(call page_rule,etcd-server,8))
+$(eval $(call page_rule,etcd-ctl,1))
+define completion_rule
+$(SHARE)/$(1)/etcd-server: completion/etcd-server.$(1).in $(ROWS).$(1)
+	@mkdir -p $$(@D)
+	@$$(call fill,$(ROWS).$(1),$$<)
+$(SHARE)/$(1)/etcd-ctl $(SHARE)/$(1)/etcdctl: $(B)/bin/etcd-ctl
+	@mkdir -p $$(@D)
+	@(exec -a $$(@F) $(B)/bin/etcd-ctl completion $(1)) >$$@
+endef
+$(foreach s,$(SHELLS),$(eval $(call completion_rule,$(s))))
+$(SHARE)/etcd.service: doc/systemd/etcd.service.in
+	@mkdir -p $(@D)
+	@sed 's,@BINDIR@,$(PREFIX)/bin,' $< >$@
+
+# ---- installing ---------------------------------------------------------------------------------
+# SOURCE:TARGET:MODE below PREFIX, and NAME:LINK; uninstalling removes exactly these.
+STRIP ?=
+UNIT_FOLDER := lib/systemd/system
+INSTALL_FILES := $(foreach p,$(PROGRAMS),$(B)/bin/$(p):bin/$(p):755) \
+    $(foreach p,$(PAGES),$(p):$(p:$(B)/%=%):644) \
+    $(foreach n,etcd-server $(CTL_NAMES),$(SHARE)/bash/$(n):share/bash-completion/completions/$(n):644 \
+        $(SHARE)/zsh/$(n):share/zsh/site-functions/_$(n):644 \
+        $(SHARE)/fish/$(n):share/fish/vendor_completions.d/$(n).fish:644) \
+    $(SHARE)/etcd.service:$(UNIT_FOLDER)/etcd.service:644
+INSTALL_LINKS := etcd-server:bin/etcd etcd-server.8:share/man/man8/etcd.8 \
+    etcd-server:share/bash-completion/completions/etcd etcd-server.fish:share/fish/vendor_completions.d/etcd.fish \
+    $(if $(filter etcd-ctl,$(PROGRAMS)),etcd-ctl:bin/etcdctl etcd-ctl.1:share/man/man1/etcdctl.1) \
+    $(if $(filter etcd-utl,$(PROGRAMS)),etcd-utl:bin/etcdutl)
+part = $(word $(1),$(subst :, ,$(2)))
+
+.PHONY: install uninstall
+install: all docs
+	@$(foreach f,$(INSTALL_FILES),install -D -m $(call part,3,$(f)) $(if $(STRIP),$(if $(filter %:755,$(f)),-s)) \
+	    $(call part,1,$(f)) $(DESTDIR)$(PREFIX)/$(call part,2,$(f)) &&) true
+	@$(foreach l,$(INSTALL_LINKS),ln -sf $(call part,1,$(l)) $(DESTDIR)$(PREFIX)/$(call part,2,$(l)) &&) true
+	@echo "installed under $(DESTDIR)$(PREFIX)"
+uninstall:
+	@rm -f $(foreach f,$(INSTALL_FILES) $(INSTALL_LINKS),$(DESTDIR)$(PREFIX)/$(call part,2,$(f)))
+
 # ---- packages -----------------------------------------------------------------------------------
 # What a build needs, and what the tests need on top; `make deps` installs both, `make run` the first.
 BUILD_PACKAGES := gcc libc6-dev pkg-config protobuf-c-compiler libprotobuf-c-dev liblmdb-dev libsodium-dev \
-    libnghttp2-dev libssl-dev libuv1-dev libhttp-parser-dev libjson-c-dev libyaml-dev libcrypt-dev zlib1g-dev \
-    curl ca-certificates
+    libnghttp2-dev libssl-dev libuv1-dev libhttp-parser-dev libjson-c-dev libyaml-dev libcrypt-dev zlib1g-dev scdoc
 TEST_PACKAGES := libcmocka-dev bats bats-support bats-assert bats-file clang clang-format llvm libclang-rt-14-dev \
-    python3 python3-venv scdoc protobuf-compiler etcd-client golang-go xz-utils procps binutils
+    python3 python3-venv protobuf-compiler etcd-client golang-go xz-utils procps binutils curl ca-certificates man-db
 
 .PHONY: deps deps-build deps-test
 deps: deps-build deps-test
@@ -150,7 +240,7 @@ TSAN_UNITS = $(THREADED:%.c=build/$(notdir $(CC))-thread/%)
 ASAN_UNITS = $(UNIT_C:%.c=build/$(notdir $(CC))-address-undefined/%)
 
 .PHONY: lint
-lint: all
+lint: all $(MODULES:%=$(B)/lib/%.a)
 	@test/run.py lint="test/lint/lint.py --objects $(B)" lint="test/lint/test_lint.py"
 
 # Suites by folder: test/NAME/run prints TAP; it finds the programs in $$BIN.
@@ -227,11 +317,13 @@ CHANGED := $(shell git diff --name-only HEAD -- libcore test/unit 2>/dev/null; g
 QUICK_MODULES := $(sort $(foreach f,$(CHANGED),$(word 2,$(subst /, ,$(f:test/unit/%=libcore/%)))))
 QUICK_UNITS = $(foreach m,$(QUICK_MODULES),$(filter $(B)/test/unit/$(m)/%,$(UNITS)))
 .PHONY: quick
-quick: all
-	@$(MAKE) --no-print-directory -j$(JOBS) all $(QUICK_UNITS)
+quick:
+	@$(MAKE) --no-print-directory -j$(JOBS) all $(MODULES:%=$(B)/lib/%.a) $(QUICK_UNITS)
 	@test/run.py lint="test/lint/lint.py --objects $(B)" $(foreach t,$(QUICK_UNITS),unit=$(t))
 
-.PHONY: clean format
+.PHONY: help clean format
+help:
+	@sed -n 's/^## \{0,1\}//p' Makefile
 clean:
 	rm -rf build
 format:

@@ -190,7 +190,7 @@ def check_headers(tree):
 
 def check_size(tree):
     allowed = exceptions(tree)
-    for path in tree.files(["libcore", "cmd", "test/lib", "test/bench"], (".c", ".h")):
+    for path in tree.files(["libcore", "cmd", "doc", "test/lib", "test/bench"], (".c", ".h")):
         place = os.path.relpath(path, tree.root)
         count = len(open(path, errors="replace").read().split("\n")) - 1
         limit = SOURCE_LINES_MAX if path.endswith(".c") else HEADER_LINES_MAX
@@ -211,7 +211,7 @@ def check_format(tree):
     if tool is None:
         tree.say(tree.root, 1, "clang-format is not installed")
         return
-    paths = [p for p in tree.files(["libcore", "cmd", "test"], (".c", ".h"))]
+    paths = [p for p in tree.files(["libcore", "cmd", "doc", "test"], (".c", ".h"))]
     for start in range(0, len(paths), 64):
         run = subprocess.run([tool, "--dry-run", "-Werror", *paths[start : start + 64]], capture_output=True,
                              text=True, cwd=tree.root)
