@@ -47,12 +47,25 @@ static void answer_commit_waits(struct server *s)
     }
 }
 
+static void release_run(struct work *w)
+{
+    struct store_item *item = LIST_OBJECT(w, struct store_item, release);
+    mvcc_run_release(item->run);
+    alloc_free(item->s->alloc, item, sizeof *item);
+}
+
+/* The run is retired here, but a worker frees it: that takes milliseconds when it is large. */
 static void take_committed(struct server *s, struct store_item *item)
 {
     if (!item->storage_version) {
         node_apply_committed(s->apply, item->run, item->portion, item->store_bytes);
     }
-    alloc_free(s->alloc, item, sizeof *item);
+    if (item->run == NULL) {
+        alloc_free(s->alloc, item, sizeof *item);
+        return;
+    }
+    item->release.run = release_run;
+    workers_put(s->workers, &item->release);
 }
 
 static void take_note(struct server *s, struct note_item *item)
@@ -113,7 +126,8 @@ static void give_note(struct server *s, const struct node_to_raft *note)
 static void give_commit(struct server *s, struct mvcc_run *run, struct mvcc_portion *portion)
 {
     struct store_item *item = server__need(s, sizeof *item);
-    *item = (struct store_item){.run = run, .portion = portion};
+    *item = (struct store_item){.run = run, .portion = portion, .s = s};
+    if (run != NULL) mvcc_run_hold(run);
     if (!thread_queue_put(&s->store_queue, &item->link)) alloc_free(s->alloc, item, sizeof *item);
 }
 

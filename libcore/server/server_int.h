@@ -86,6 +86,8 @@ struct store_item {
     struct list link;
     struct mvcc_run *run;
     struct mvcc_portion *portion;
+    struct work release; /* lets the retired run go, which may free much */
+    struct server *s;
     uint64_t store_bytes;
     bool storage_version; /* write the storage version and nothing else */
 };
