@@ -56,7 +56,7 @@ static int log_is_whole(struct server *s, struct arena *arena, bool *whole, stru
         }
     }
     wal_reader_close(r);
-    *whole = good && next > 1;
+    *whole = good; /* a log without any entry has nothing to lose */
     return rc == E_NOTFOUND || rc == E_EOF || !good ? 0 : rc;
 }
 
@@ -201,14 +201,37 @@ static int check_index(const struct server *s, const struct start *st, struct er
 
 /* --- the heart -------------------------------------------------------------------------------------- */
 
+/* The log was made, but a crash came before its first entry: still a first boot, of the same member. */
+static bool log_is_bare(const struct start *st)
+{
+    return st->wal_exists && st->contents.entry_count == 0 && st->contents.last_index == 0 &&
+           st->snapshot.index == 0 && raft_hard_state_empty(st->contents.hard_state) &&
+           st->store.consistent_index == 0;
+}
+
+static int check_same_member(const struct server *s, struct start *st, struct errmsg *em)
+{
+    int rc = server__first_cluster(s->config, &st->arena, &st->first, em);
+    if (rc < 0) return rc;
+    if (st->first.own_id == s->member_id && st->first.cluster_id == s->cluster_id) return 0;
+    errmsg_set(em,
+               "the log in %s was made for member %" PRIx64
+               " and holds nothing yet, but the flags name member "
+               "%" PRIx64 "; start with the flags it was made with, or remove it",
+               s->dir.wal, s->member_id, st->first.own_id);
+    return E_CONFIG;
+}
+
 static int raft_new_half(struct server *s, struct start *st, struct errmsg *em)
 {
     const struct config *c = s->config;
     struct raft_restored restored = {0};
     struct raft_entry *first = NULL;
     size_t first_count = 0;
-    int rc = 0;
-    if (st->wal_exists) {
+    bool bare = log_is_bare(st);
+    int rc = bare ? check_same_member(s, st, em) : 0;
+    if (rc < 0) return rc;
+    if (st->wal_exists && !bare) {
         struct node_disk_state disk = {.hard_state = st->contents.hard_state,
                                        .snapshot_index = st->snapshot.index,
                                        .snapshot_term = st->snapshot.term,
