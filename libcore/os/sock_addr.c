@@ -106,6 +106,17 @@ static int lookup_failed(int gai_rc, const char *host, const char *port, struct 
     return gai_rc == EAI_MEMORY ? E_NOMEM : E_AGAIN;
 }
 
+/* As getaddrinfo(); "localhost" is the loopback address also where no file and no server says so (RFC 6761, 6.3): a
+ * machine set up with the least has no /etc/hosts. */
+static int look_up(const char *host, const char *port, struct addrinfo **list)
+{
+    const struct addrinfo hints = {.ai_socktype = SOCK_STREAM, .ai_flags = AI_PASSIVE};
+    int gai_rc = getaddrinfo(host, port, &hints, list);
+    if (gai_rc == 0 || gai_rc == EAI_SERVICE || host == NULL || strcmp(host, "localhost") != 0)
+        return gai_rc;
+    return getaddrinfo("127.0.0.1", port, &hints, list);
+}
+
 int sock_resolve(const char *host_port, struct sock_addr out[SOCK_ADDRS_MAX], size_t *count,
                  struct errmsg *em)
 {
@@ -119,9 +130,8 @@ int sock_resolve(const char *host_port, struct sock_addr out[SOCK_ADDRS_MAX], si
         return bad_address(bytes_str(host_port), "too long", em);
     (void)snprintf(host, sizeof host, "%.*s", (int)h.len, (const char *)h.data);
     (void)snprintf(port, sizeof port, "%.*s", (int)p.len, (const char *)p.data);
-    struct addrinfo hints = {.ai_socktype = SOCK_STREAM, .ai_flags = AI_PASSIVE};
     struct addrinfo *list = NULL;
-    int gai_rc = getaddrinfo(h.len == 0 ? NULL : host, p.len == 0 ? "0" : port, &hints, &list);
+    int gai_rc = look_up(h.len == 0 ? NULL : host, p.len == 0 ? "0" : port, &list);
     if (gai_rc != 0) return lookup_failed(gai_rc, host, port, em);
     /* As Go: an empty host is the dual-stack wildcard, a name prefers IPv4. */
     int first = h.len == 0 ? AF_INET6 : AF_INET;
