@@ -33,30 +33,42 @@ struct start {
 
 /* --- the log ---------------------------------------------------------------------------------------- */
 
-/* Whether the log alone can give the whole store; see the head of this file. */
+/* How far a log was seen to be whole. */
+struct whole {
+    uint64_t next; /* index that the next entry may have at most */
+    bool normal;   /* a normal entry was met */
+};
+
+/* One record; false when the log cannot be the whole story. */
+static bool whole_takes(struct whole *w, const struct wal_view *v, struct arena *arena)
+{
+    struct pb_wal_snapshot snap;
+    struct pb_entry e;
+    if (v->type == WAL_SNAPSHOT && !w->normal) {
+        return pb_wal_snapshot_decode(v->data, arena, &snap) == 0 && snap.index == 0;
+    }
+    if (v->type != WAL_ENTRY) return true;
+    if (pb_entry_decode(v->data, &e) < 0 || e.index == 0 || e.index > w->next) return false;
+    w->next = e.index + 1;
+    w->normal |= e.type == PB_ENTRY_NORMAL && e.data.len > 0;
+    return true;
+}
+
+/* Whether the log alone can give the whole store; see the head of this file. One without any entry has nothing to
+ * lose. */
 static int log_is_whole(struct server *s, struct arena *arena, bool *whole, struct errmsg *em)
 {
     struct wal_reader *r = NULL;
+    struct whole w = {.next = 1};
+    struct wal_view v;
+    bool good = true;
     *whole = false;
     int rc = wal_reader_open_all(&s->wal_opts, s->dir.wal, &r, em);
     if (rc < 0) return rc;
-    uint64_t next = 1;
-    bool normal = false;
-    bool good = true;
-    struct wal_view v;
-    while (good && (rc = wal_reader_next(r, &v, em)) == 0) {
-        struct pb_wal_snapshot snap;
-        struct pb_entry e;
-        if (v.type == WAL_SNAPSHOT && !normal) {
-            good = pb_wal_snapshot_decode(v.data, arena, &snap) == 0 && snap.index == 0;
-        } else if (v.type == WAL_ENTRY) {
-            good = pb_entry_decode(v.data, &e) == 0 && e.index <= next && e.index > 0;
-            if (good) next = e.index + 1;
-            if (good && e.type == PB_ENTRY_NORMAL && e.data.len > 0) normal = true;
-        }
-    }
+    while (good && (rc = wal_reader_next(r, &v, em)) == 0)
+        good = whole_takes(&w, &v, arena);
     wal_reader_close(r);
-    *whole = good; /* a log without any entry has nothing to lose */
+    *whole = good;
     return rc == E_NOTFOUND || rc == E_EOF || !good ? 0 : rc;
 }
 
