@@ -128,7 +128,6 @@ void cli_complete(const struct cli_program *p, struct cli_words words, bool with
         s.word = words.items[words.count - 1];
         before.count--;
     }
-    /* Behind a finished flag the next word counts as its value, so the search for the command needs one more word. */
     cli_command_resolve(p, &before, &group, &command);
     if (cli_call_init(&call, p, group, command) < 0) return;
     bool complete = search(&s, &call, &before);

@@ -36,7 +36,7 @@ int cli_txn_line(struct cli_txn *t, struct bytes line, struct errmsg *em);
 /* --- words and strings ---------------------------------------------------------------------------- */
 
 /* Splits a line into words: "..." with Go's escapes, '...' as it is, or a run of bytes without blanks. Errors: E_INVAL a bad
- * escape, or no closing quote; E_NOMEM. */
+ * escape; E_NOMEM. A quote without its partner is passed over. */
 int cli_split_words(struct bytes line, struct arena *arena, struct cli_words *out);
 
 /* Reads a Go string literal, "..." or `...`, from the start of `*text` and moves behind it. E_INVAL, E_NOMEM. */
