@@ -261,7 +261,11 @@ TEST_PROGRAMS  := $(filter-out $(TEST_SHIM_C:%.c=$(B)/%),$(TEST_PROGRAM_C:%.c=$(
 test-programs: $(TEST_PROGRAMS)
 $(TEST_PROGRAM_C:%.c=$(B)/%.o): CFLAGS_ALL += -Itest/lib
 $(filter-out %.so,$(TEST_PROGRAMS)): $(B)/%: $(B)/%.o $(TESTLIB_O) $(B)/libcore.a
-	@$(CC) $(LDFLAGS_ALL) -o $@ $< $(TESTLIB_O) $(B)/libcore.a $(PKG_LIBS) $(TEST_LIBS)
+	@$(CC) $(LDFLAGS_ALL) -o $@ $(filter %.o,$^) $(B)/libcore.a $(PKG_LIBS) $(TEST_LIBS)
+# What the programs of test/bench share.
+BENCHLIB_O := $(patsubst %.c,$(B)/%.o,$(sort $(wildcard test/bench/lib/*.c)))
+$(BENCHLIB_O) $(patsubst %.c,$(B)/%.o,$(wildcard test/bench/*.c)): CFLAGS_ALL += -Itest/bench
+$(patsubst %.c,$(B)/%,$(wildcard test/bench/*.c)): $(BENCHLIB_O)
 $(B)/test/fault/%.so: test/fault/%.c
 	@mkdir -p $(@D)
 	@$(CC) -std=c17 $(OPT) $(WARN) $(WERROR) $(DEFS) -fPIC -shared -o $@ $< -ldl -pthread
