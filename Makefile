@@ -177,7 +177,9 @@ $(SHARE)/$(1)/etcd-ctl $(SHARE)/$(1)/etcdctl: $(B)/bin/etcd-ctl
 	@(exec -a $$(@F) $(B)/bin/etcd-ctl completion $(1)) >$$@
 endef
 $(foreach s,$(SHELLS),$(eval $(call completion_rule,$(s))))
-$(SHARE)/etcd.service: doc/systemd/etcd.service.in
+# Made anew each time: PREFIX may have changed.
+.PHONY: FORCE
+$(SHARE)/etcd.service: doc/systemd/etcd.service.in FORCE
 	@mkdir -p $(@D)
 	@sed 's,@BINDIR@,$(PREFIX)/bin,' $< >$@
 
@@ -211,7 +213,8 @@ uninstall:
 BUILD_PACKAGES := gcc libc6-dev pkg-config protobuf-c-compiler libprotobuf-c-dev liblmdb-dev libsodium-dev \
     libnghttp2-dev libssl-dev libuv1-dev libhttp-parser-dev libjson-c-dev libyaml-dev libcrypt-dev zlib1g-dev scdoc
 TEST_PACKAGES := libcmocka-dev bats bats-support bats-assert bats-file clang clang-format llvm libclang-rt-14-dev \
-    python3 python3-venv protobuf-compiler etcd-client golang-go xz-utils procps binutils curl ca-certificates man-db
+    python3 python3-venv protobuf-compiler etcd-client golang-go xz-utils procps binutils curl ca-certificates man-db \
+    zsh fish systemd
 
 .PHONY: deps deps-build deps-test
 deps: deps-build deps-test
@@ -244,14 +247,21 @@ lint: all $(MODULES:%=$(B)/lib/%.a)
 	@test/run.py lint="test/lint/lint.py --objects $(B)" lint="test/lint/test_lint.py"
 
 # Suites by folder: test/NAME/run prints TAP; it finds the programs in $$BIN.
-SUITES := $(patsubst test/%/run,%,$(wildcard test/*/run))
+# Those that `make check` does not run, or runs otherwise, are fuzz and bench.
+SUITES := $(filter-out fuzz bench,$(patsubst test/%/run,%,$(wildcard test/*/run)))
 suite_command = BIN=$(CURDIR)/$(B)/bin BUILD=$(CURDIR)/$(B) test/$(1)/run
 define suite_rule
 .PHONY: $(1)
-$(1): all $(if $(filter fuzz,$(1)),,test-programs)
+$(1): all test-programs
 	@test/run.py $(1)="$(call suite_command,$(1))"
 endef
-$(foreach s,$(filter-out fuzz,$(SUITES)),$(eval $(call suite_rule,$(s))))
+$(foreach s,$(SUITES),$(eval $(call suite_rule,$(s))))
+EMPTY_SUITES := $(filter-out $(SUITES),scenario cli sim fault interop house)
+.PHONY: $(EMPTY_SUITES) bench
+$(EMPTY_SUITES):
+	@echo "test/$@ has no cases yet"
+bench: all test-programs
+	@BIN=$(CURDIR)/$(B)/bin BUILD=$(CURDIR)/$(B) test/bench/run
 
 # Helpers in C of the suites: one program a file, linked with the whole library.
 TEST_PROGRAM_C := $(sort $(wildcard test/bench/*.c test/fault/*.c test/sim/*.c test/scenario/*.c))
@@ -313,7 +323,7 @@ check: deps
 	@test/run.py $(FLOORS) lint="test/lint/lint.py --objects $(B)" lint="test/lint/test_lint.py" \
 	    $(foreach t,$(UNITS),unit=$(t)) $(foreach t,$(ASAN_UNITS),unit-asan=$(t)) \
 	    $(foreach t,$(TSAN_UNITS),unit-tsan=$(t)) \
-	    $(foreach s,$(filter-out fuzz,$(SUITES)),$(s)="$(call suite_command,$(s))") \
+	    $(foreach s,$(SUITES),$(s)="$(call suite_command,$(s))") \
 	    fuzz="BIN=$(FB) test/fuzz/run replay"
 
 # For every commit: lint, and the unit tests of modules that differ from the last commit.
