@@ -58,7 +58,8 @@ bool node_apply_run(struct node_apply *n, int64_t now_ns, uint32_t budget);
 void node_apply_committed(struct node_apply *n, struct mvcc_run *run, struct mvcc_portion *portion,
                           uint64_t store_bytes);
 
-/* The backend had no space and tries the same commit again: raise NOSPACE, as rule 8 says. */
+/* The backend had no space and tries again: raise NOSPACE, as rule 8 says. It need not be for a COMMIT: the store writes
+ * rows of its own too, and may have found space before this is heard. */
 void node_apply_no_space(struct node_apply *n);
 
 /* What a COMPACT job listed; takes the portion. */

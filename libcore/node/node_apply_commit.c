@@ -147,7 +147,7 @@ void node_apply_flush(struct node_apply *n)
 
 void node_apply_no_space(struct node_apply *n)
 {
-    ASSERT(n->commit_open);
+    ASSERT(n->core != NULL);
     n->nospace_wanted = true;
 }
 

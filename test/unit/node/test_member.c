@@ -252,6 +252,25 @@ static void snapshots_come_by_count_and_after_the_store(void **state)
     member_world_deinit(&w);
 }
 
+/* The store also writes rows that are no COMMIT of ours. */
+static void no_space_raises_an_alarm_with_no_commit_open(void **state)
+{
+    (void)state;
+    member_world_init(&w, 21);
+    up();
+    member_recover(&w);
+    member_settle(&w);
+    assert_false(alarm_has(apply_alarms(node_apply_core(w.apply)), ALARM_NOSPACE));
+    node_apply_no_space(w.apply);
+    member_settle(&w);
+    member_tick(&w, 100000000);
+    member_settle(&w);
+    assert_true(alarm_has(apply_alarms(node_apply_core(w.apply)), ALARM_NOSPACE));
+    assert_int_equal(w.violations, 0);
+    member_stop(&w);
+    member_world_deinit(&w);
+}
+
 static void a_log_shorter_than_the_store_is_refused(void **state)
 {
     (void)state;
@@ -469,6 +488,7 @@ int main(void)
         cmocka_unit_test(full_runs_pause_entries_and_nothing_else),
         cmocka_unit_test(a_physical_compaction_answers_when_it_has_run),
         cmocka_unit_test(snapshots_come_by_count_and_after_the_store),
+        cmocka_unit_test(no_space_raises_an_alarm_with_no_commit_open),
         cmocka_unit_test(a_log_shorter_than_the_store_is_refused),
         cmocka_unit_test(without_progress_requests_end_after_t),
         cmocka_unit_test(without_leader_requests_end_with_deadline_exceeded),
