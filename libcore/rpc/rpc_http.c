@@ -448,28 +448,44 @@ static void refuse_method(struct answer *a)
     send_text(a, 405, "Method Not Allowed\n");
 }
 
+enum target {
+    TARGET_NONE,
+    TARGET_VERSION,
+    TARGET_MEMBERS,
+    TARGET_METRICS,
+    TARGET_HEALTH,
+    TARGET_LIVEZ,
+    TARGET_READYZ
+};
+
+/* What a path means on a listener of this kind. */
+static enum target find_target(enum rpc_http_kind kind, struct bytes path)
+{
+    bool peer = kind == RPC_HTTP_PEER;
+    if (bytes_eq(path, bytes_str("/version")))
+        return kind != RPC_HTTP_METRICS ? TARGET_VERSION : TARGET_NONE;
+    if (peer) return bytes_eq(path, bytes_str("/members")) ? TARGET_MEMBERS : TARGET_NONE;
+    if (bytes_eq(path, bytes_str("/metrics"))) return TARGET_METRICS;
+    if (bytes_eq(path, bytes_str("/health"))) return TARGET_HEALTH;
+    if (check_path(PAGE_LIVEZ, path)) return TARGET_LIVEZ;
+    return check_path(PAGE_READYZ, path) ? TARGET_READYZ : TARGET_NONE;
+}
+
 static void route(struct answer *a, const struct http1_request *req)
 {
-    enum rpc_http_kind kind = a->face->kind;
-    bool health = kind != RPC_HTTP_PEER;
-    bool version = bytes_eq(req->path, bytes_str("/version")) && kind != RPC_HTTP_METRICS;
-    bool members = bytes_eq(req->path, bytes_str("/members")) && kind == RPC_HTTP_PEER;
-    bool metrics = bytes_eq(req->path, bytes_str("/metrics")) && health;
-    bool page_health = health && bytes_eq(req->path, bytes_str("/health"));
-    bool live = health && check_path(PAGE_LIVEZ, req->path);
-    bool ready = health && check_path(PAGE_READYZ, req->path);
-    if (!version && !members && !metrics && !page_health && !live && !ready) {
-        send_text(a, 404, "404 page not found\n");
-    } else if (!is_get(req, metrics)) {
+    enum target target = find_target(a->face->kind, req->path);
+    if (target != TARGET_NONE && !is_get(req, target == TARGET_METRICS)) {
         refuse_method(a);
-    } else if (version) {
-        serve_version(a);
-    } else if (members) {
-        serve_members(a);
-    } else if (metrics) {
-        serve_metrics(a);
-    } else {
-        serve_page(a, page_health ? PAGE_HEALTH : live ? PAGE_LIVEZ : PAGE_READYZ, req);
+        return;
+    }
+    switch (target) {
+    case TARGET_NONE: send_text(a, 404, "404 page not found\n"); break;
+    case TARGET_VERSION: serve_version(a); break;
+    case TARGET_MEMBERS: serve_members(a); break;
+    case TARGET_METRICS: serve_metrics(a); break;
+    case TARGET_HEALTH: serve_page(a, PAGE_HEALTH, req); break;
+    case TARGET_LIVEZ: serve_page(a, PAGE_LIVEZ, req); break;
+    case TARGET_READYZ: serve_page(a, PAGE_READYZ, req); break;
     }
 }
 

@@ -173,6 +173,25 @@ static int set_defaults(struct config *c)
     return 0;
 }
 
+/* The next word, which is then used; NULL: there is none. */
+static const char *argv_next(int argc, char *const *argv, int *at)
+{
+    return *at < argc ? argv[(*at)++] : NULL;
+}
+
+/* Sets a flag that exists, or (`id` is CONFIG_COUNT) passes over an old one. */
+static int take_flag(struct config *c, enum config_id id, struct bytes name, const char *value,
+                     struct errmsg *em)
+{
+    if (value == NULL) {
+        errmsg_set(em, "flag needs an argument: -%.*s", (int)name.len, (const char *)name.data);
+        return E_INVAL;
+    }
+    if (id != CONFIG_COUNT) return config__set(c, id, value, CONFIG_FROM_FLAG, em);
+    return config__warn(c, "flag -%.*s is no longer used and has no effect", (int)name.len,
+                        (const char *)name.data);
+}
+
 /* One "-name", "-name=value" or "-name value"; `*at` moves behind what was used. */
 static int parse_flag(struct config *c, int argc, char *const *argv, int *at, bool *help,
                       struct errmsg *em)
@@ -191,21 +210,13 @@ static int parse_flag(struct config *c, int argc, char *const *argv, int *at, bo
         return 0;
     }
     enum config_id id = config__find(name, len);
-    bool ignored = id == CONFIG_COUNT && is_ignored(name, len);
-    if (id == CONFIG_COUNT && !ignored) {
+    if (id == CONFIG_COUNT && !is_ignored(name, len)) {
         errmsg_set(em, "flag provided but not defined: -%.*s", (int)len, name);
         return E_NOTFOUND;
     }
-    bool is_bool = !ignored && FLAGS[id].kind == CONFIG_BOOL;
-    if (value == NULL && is_bool) value = "true";
-    if (value == NULL && *at == argc) {
-        errmsg_set(em, "flag needs an argument: -%.*s", (int)len, name);
-        return E_INVAL;
-    }
-    if (value == NULL) value = argv[(*at)++];
-    if (ignored)
-        return config__warn(c, "flag -%.*s is no longer used and has no effect", (int)len, name);
-    return config__set(c, id, value, CONFIG_FROM_FLAG, em);
+    if (value == NULL && id != CONFIG_COUNT && FLAGS[id].kind == CONFIG_BOOL) value = "true";
+    return take_flag(c, id, bytes_of(name, len), value != NULL ? value : argv_next(argc, argv, at),
+                     em);
 }
 
 static int parse_line(struct config *c, int argc, char *const *argv, bool *help, struct errmsg *em)
