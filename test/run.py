@@ -74,7 +74,7 @@ def below_floor(path, suites):
     low = []
     for line in open(path):
         words = line.split("#")[0].split()
-        if words:
+        if words and words[0] != "exceptions":  # a ceiling, which lint.py holds
             suite = suites.get(words[0])
             count = suite.passed + suite.failed if suite else 0
             if count < int(words[1]):

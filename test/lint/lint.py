@@ -247,6 +247,32 @@ def check_errors(tree):
         tree.say(table, 1, "holds no error")
 
 
+def floors(text):
+    """Lines `NAME COUNT` of test/floors."""
+    rows = (line.split("#")[0].split() for line in text.split("\n"))
+    return {words[0]: int(words[1]) for words in rows if len(words) == 2}
+
+
+def check_floors(tree):
+    """Floors only rise, and the ceiling `exceptions` only falls, over all the history there is."""
+    path = os.path.join(tree.root, "test/floors")
+    if not os.path.exists(path):
+        return "there is no test/floors"
+    now = floors(open(path).read())
+    listed = len(exceptions(tree))
+    if listed > now.get("exceptions", 0):
+        tree.say(path, 1, f"test/lint/exceptions lists {listed}, the most is {now.get('exceptions', 0)}")
+    git = ["git", "-C", tree.root]
+    log = subprocess.run([*git, "log", "--format=%h", "--", "test/floors"], capture_output=True, text=True).stdout
+    for commit in log.split():
+        then = floors(subprocess.run([*git, "show", f"{commit}:test/floors"], capture_output=True, text=True).stdout)
+        for name, count in then.items():
+            if name == "exceptions" and now.get(name, 0) > count:
+                tree.say(path, 1, f"exceptions may only fall: it was {count} in {commit}")
+            elif name != "exceptions" and now.get(name, 0) < count:
+                tree.say(path, 1, f"the floor of {name} may only rise: it was {count} in {commit}")
+
+
 def check_text(tree):
     for path in tree.files(["libcore", "cmd", "test", "proto", "doc"], (".c", ".h", ".proto", ".py", ".bats", ".md", ".sh")):
         if os.sep + "corpus" + os.sep in path or os.sep + "fixtures" + os.sep in path:
@@ -259,7 +285,7 @@ def check_text(tree):
 
 
 CHECKS = dict(layers=check_layers, purity=check_purity, banned=check_banned, headers=check_headers, size=check_size,
-              format=check_format, errors=check_errors, text=check_text)
+              format=check_format, errors=check_errors, floors=check_floors, text=check_text)
 
 
 def main():

@@ -18,6 +18,7 @@ CLEAN = {
     "libcore/heart/heart.c": '#include "heart/heart.h"\n\n#include "base/base.h"\n\nsize_t heart_two(void)\n{\n'
                              "    return (size_t)base_one() + 1;\n}\n",
     "libcore/os/os.h": "#ifndef OS_OS_H\n#define OS_OS_H\nint os_three(void);\n#endif\n",
+    "test/floors": "exceptions 1\nunit 10\n",
     "cmd/tool/main.c": "int main(void)\n{\n    return 0;\n}\n",
     "spec/errors.tsv": "symbol\tgrpc_code\tmessage\twhen\nEmptyKey\tInvalidArgument(3)\tetcdserver: key is not provided\tx\n",
 }
@@ -59,6 +60,11 @@ PLANTED = [
     ("errors", "an error with another code",
      {"libcore/base/err.def": 'ERR(E_EMPTY_KEY, GRPC_INTERNAL, 1, "etcdserver: key is not provided")\n'},
      "EmptyKey has code InvalidArgument"),
+    ("floors", "a floor that sinks", {"test/floors": "exceptions 1\nunit 9\n"}, "floor of unit may only rise: it was 10"),
+    ("floors", "a floor that is gone", {"test/floors": "exceptions 1\n"}, "floor of unit may only rise"),
+    ("floors", "room for more exceptions", {"test/floors": "exceptions 2\nunit 10\n"}, "may only fall: it was 1"),
+    ("floors", "more exceptions than there may be",
+     {"test/lint/exceptions": "file a.c 900\nfile b.c 900\n"}, "lists 2, the most is 1"),
     ("text", "a trailing blank", {"libcore/heart/blank.c": "int heart_blank; \n"}, "trailing blank"),
 ]
 
@@ -69,6 +75,14 @@ def plant(folder, files):
         os.makedirs(os.path.dirname(path), exist_ok=True)
         with open(path, "w") as out:
             out.write(text)
+
+
+def history(folder):
+    """One commit of the clean tree's floors."""
+    git = ["git", "-C", folder, "-c", "user.name=n", "-c", "user.email=e@example.org"]
+    subprocess.run([*git, "init", "-q"], check=True)
+    subprocess.run([*git, "add", "test/floors"], check=True)
+    subprocess.run([*git, "commit", "-q", "-m", "floors"], check=True)
 
 
 def archives(folder):
@@ -89,6 +103,8 @@ def run(check, files):
     folder = tempfile.mkdtemp(prefix="lint-test-")
     try:
         plant(folder, CLEAN)
+        if check == "floors":
+            history(folder)
         plant(folder, files)
         shutil.copy(os.path.join(ROOT, ".clang-format"), folder)
         if check == "purity":
