@@ -74,7 +74,7 @@ class Journal:
         return [op for op in self.ops if op.revision is None and not op.compacts]
 
     def compacted(self):
-        return max((op.compacts for op in self.ops if op.revision is not None), default=0)
+        return max((op.compacts for op in self.ops if op.revision is not None and op.compacts), default=-1)
 
 
 def difference(seen, expected):

@@ -22,7 +22,7 @@
  *   KIND seq=N from=N tid=T ns=NANOSECONDS fd=F flags=FLAGS off=OFFSET len=BYTES rc=RESULT path=PATH [to=PATH]
  *
  * Paths are escaped: space, %, control bytes as %XX. `len` bytes of data follow for WRITE and SEND, none else.
- * KIND is WRITE (flags "dsync" when the descriptor is O_DSYNC or O_SYNC), SYNC, FSYNC, TRUNCATE, ALLOCATE, OPEN (of
+ * KIND is WRITE (flags "dsync" when the descriptor is O_DSYNC or O_SYNC, "half" when it was made half), SYNC, FSYNC, TRUNCATE, ALLOCATE, OPEN (of
  * a file that was created or cut to nothing; flags "create", "trunc"), RENAME, LINK, UNLINK, MKDIR, RMDIR, SEND.
  * An operation's record is written when it has returned; a SEND's before it begins. All but syncs and dsync
  * writes hold one lock meanwhile, so the order of records is the order of operations. Those two take long and
@@ -325,6 +325,7 @@ static ssize_t write_file(int fd, const struct iovec *v, int count, int64_t offs
     if (durable) leave();
     ssize_t n = fails ? failing_write(fd, v, offset) : raw_write(fd, v, count, offset);
     if (durable) enter();
+    if (fails && trace.fail_errno == 0) r.flags = durable ? "dsync,half" : "half";
     r.len = n > 0 ? (size_t)n : 0;
     r.rc = n;
     put_record(&r);

@@ -69,7 +69,7 @@ class Change:
     def __init__(self, record, what):
         self.seq = record.seq
         self.what = what
-        self.durable_at = record.seq if record.flags == "dsync" else None
+        self.durable_at = record.seq if "dsync" in record.flags else None
 
 
 class World:
@@ -266,7 +266,7 @@ def uncovered_sends(records, part, min_bytes):
     """Pairs of a SEND and a write to a file with `part` in its path that was not durable when it left."""
     pending = []
     for r in records:
-        if r.kind == "WRITE" and r.data and r.flags != "dsync" and part in r.path:
+        if r.kind == "WRITE" and r.data and "dsync" not in r.flags and part in r.path:
             pending.append(r)
         elif r.kind in ("SYNC", "FSYNC") and r.rc == 0:
             pending = [w for w in pending if w.path != r.path or w.seq > r.began]
