@@ -118,14 +118,15 @@ static const char TXN_DETAILS[] =
     "Three parts are read, each ended by an empty line: comparisons, requests for when all of "
     "them\n"
     "hold, requests for when one does not.\n\n"
-    "  comparison   TARGET(\"KEY\") OP \"VALUE\"     TARGET: ver create mod val lease; OP: = != < "
+    "    comparison   TARGET(\"KEY\") OP \"VALUE\"     TARGET: ver create mod val lease; OP: = != "
+    "< "
     ">\n"
-    "  request      get|put|del ARGUMENTS       as on the command line, with the same flags\n\n"
+    "    request      get|put|del ARGUMENTS       as on the command line, with the same flags\n\n"
     "Example:\n\n"
-    "  mod(\"key1\") > \"0\"\n\n"
-    "  put key1 \"changed\"\n\n"
-    "  put key1 \"created\"\n"
-    "  put key2 \"created, too\"\n\n"
+    "    mod(\"key1\") > \"0\"\n\n"
+    "    put key1 \"changed\"\n\n"
+    "    put key1 \"created\"\n"
+    "    put key2 \"created, too\"\n\n"
     "Words in double quotes may hold the escapes of Go, words in single quotes hold what they "
     "hold.";
 
@@ -200,7 +201,7 @@ static const struct cli_command COMMANDS[] = {
      .usage = "[bash|zsh|fish|powershell]",
      .brief = "Print the script that completes commands in a shell",
      .details = "Print the script that completes commands in a shell. For bash:\n\n"
-                "  source <(etcdctl completion bash)",
+                "    source <(etcdctl completion bash)",
      .group = UTILITY,
      .choices = "bash zsh fish powershell",
      .run = cli_run_completion},

@@ -87,42 +87,60 @@ const char *cli_kind_name(enum cli_kind kind)
 
 /* --- values ----------------------------------------------------------------------------------------- */
 
-/* Takes one field of a CSV record, up to its comma; `*text` is then behind that comma, `*more` tells of one. `column` is
- * where the field stands in the record. */
-static int csv_field(struct bytes *text, size_t column, struct arena *arena, struct bytes *out,
-                     bool *more, struct errmsg *em)
+/* A CSV record (as RFC 4180, in one line) while its fields are taken. */
+struct csv {
+    struct bytes text;
+    size_t at;
+    bool more; /* a field begins at `at` */
+};
+
+/* Copies a field in quotes, without them; `at` is then behind the closing one. */
+static int csv_quoted(struct csv *c, uint8_t *to, size_t *len, struct errmsg *em)
 {
-    uint8_t *field = arena_new(arena, text->len + 1);
-    if (field == NULL) return E_NOMEM;
-    size_t len = 0;
-    size_t i = 0;
-    bool quoted = text->len > 0 && text->data[0] == '"';
-    for (i = quoted ? 1 : 0; i < text->len; i++) {
-        uint8_t c = text->data[i];
-        if (!quoted && c == ',') break;
-        if (c == '"') {
-            bool doubled = quoted && i + 1 < text->len && text->data[i + 1] == '"';
-            if (quoted && !doubled) break;
-            if (!quoted) {
-                errmsg_set(em, "parse error on line 1, column %zu: bare \" in non-quoted-field",
-                           column + i + 1);
-                return E_INVAL;
-            }
-            i++;
+    const struct bytes t = c->text;
+    size_t i = c->at + 1;
+    for (; i < t.len; i++) {
+        bool doubled = t.data[i] == '"' && i + 1 < t.len && t.data[i + 1] == '"';
+        if (t.data[i] == '"' && !doubled) break;
+        if (doubled) i++;
+        to[(*len)++] = t.data[i];
+    }
+    i++;
+    if (i < t.len ? t.data[i] == ',' : i == t.len) {
+        c->at = i;
+        return 0;
+    }
+    errmsg_set(em, "parse error on line 1, column %zu: extraneous or missing \" in quoted-field",
+               i);
+    return E_INVAL;
+}
+
+static int csv_plain(struct csv *c, uint8_t *to, size_t *len, struct errmsg *em)
+{
+    for (; c->at < c->text.len && c->text.data[c->at] != ','; c->at++) {
+        if (c->text.data[c->at] == '"') {
+            errmsg_set(em, "parse error on line 1, column %zu: bare \" in non-quoted-field",
+                       c->at + 1);
+            return E_INVAL;
         }
-        field[len++] = c;
+        to[(*len)++] = c->text.data[c->at];
     }
-    if (quoted) i++;
-    if (quoted && (i > text->len || (i < text->len && text->data[i] != ','))) {
-        errmsg_set(
-            em, "parse error on line 1, column %zu: extraneous or missing \" in quoted-field", i);
-        return E_INVAL;
-    }
+    return 0;
+}
+
+/* Takes one field, and the comma behind it. */
+static int csv_field(struct csv *c, struct arena *arena, struct bytes *out, struct errmsg *em)
+{
+    uint8_t *field = arena_new(arena, c->text.len - c->at + 1);
+    size_t len = 0;
+    if (field == NULL) return E_NOMEM;
+    bool quoted = c->at < c->text.len && c->text.data[c->at] == '"';
+    int rc = quoted ? csv_quoted(c, field, &len, em) : csv_plain(c, field, &len, em);
+    if (rc < 0) return rc;
     field[len] = '\0';
     *out = bytes_of(field, len);
-    *more = i < text->len;
-    size_t skip = *more ? i + 1 : text->len;
-    *text = bytes_of(text->data + skip, text->len - skip);
+    c->more = c->at < c->text.len;
+    c->at++;
     return 0;
 }
 
@@ -139,11 +157,9 @@ static int set_list(struct cli_flags *f, struct cli_table *t, const struct cli_f
     if (items == NULL) return E_NOMEM;
     if (had > 0) memcpy(items, list->items, had * sizeof *items);
     size_t count = had;
-    const uint8_t *first = text.data;
-    bool more = text.len > 0;
-    while (more) {
-        size_t column = (size_t)(text.data - first);
-        int rc = csv_field(&text, column, f->arena, &items[count], &more, em);
+    struct csv csv = {text, 0, text.len > 0};
+    while (csv.more) {
+        int rc = csv_field(&csv, f->arena, &items[count], em);
         if (rc < 0) return rc;
         count++;
     }

@@ -177,12 +177,37 @@ void cli_options(const struct cli_program *p, struct cli_out *to)
 /* --- the manual page ----------------------------------------------------------------------------------- */
 
 /* Text for scdoc, which takes some characters for markup. */
+static void put_plain_bytes(struct bytes text, struct cli_out *to)
+{
+    for (size_t i = 0; i < text.len; i++) {
+        if (memchr("_*\\#`", text.data[i], 5) != NULL) cli_put(to, "\\");
+        cli_put_bytes(to, bytes_of(text.data + i, 1));
+    }
+}
+
 static void put_plain(const char *text, struct cli_out *to)
 {
-    for (; *text != '\0'; text++) {
-        if (strchr("_*\\#`", *text) != NULL) cli_put(to, "\\");
-        cli_put_bytes(to, bytes_of(text, 1));
+    put_plain_bytes(bytes_str(text), to);
+}
+
+/* Lines of text; those that are indented are shown as they are. */
+static void put_paragraphs(const char *text, struct cli_out *to)
+{
+    bool literal = false;
+    while (*text != '\0') {
+        size_t n = strcspn(text, "\n");
+        bool indented = text[0] == ' ';
+        if (n > 0 && indented != literal) cli_put(to, literal ? "```\n\n" : "\n```\n");
+        if (n > 0) literal = indented;
+        if (literal) {
+            cli_put_bytes(to, bytes_of(text, n));
+        } else {
+            put_plain_bytes(bytes_of(text, n), to);
+        }
+        cli_put(to, "\n");
+        text += n + (text[n] == '\n');
     }
+    if (literal) cli_put(to, "```\n");
 }
 
 static void manual_flags(const struct cli_flag *rows, size_t count, struct cli_out *to)
@@ -200,8 +225,8 @@ static void manual_flags(const struct cli_flag *rows, size_t count, struct cli_o
     }
 }
 
-static void manual_command(const struct cli_program *p, const struct cli_command *group,
-                           const struct cli_command *c, struct cli_out *to)
+static void manual_command(const struct cli_command *group, const struct cli_command *c,
+                           struct cli_out *to)
 {
     cli_put(to, "\n## ");
     if (group != NULL) cli_printf(to, "%s ", group->name);
@@ -209,10 +234,8 @@ static void manual_command(const struct cli_program *p, const struct cli_command
     cli_put(to, " ");
     put_plain(c->usage == NULL ? "" : c->usage, to);
     cli_put(to, "\n\n");
-    put_plain(c->details != NULL ? c->details : c->brief, to);
-    cli_put(to, "\n");
+    put_paragraphs(c->details != NULL ? c->details : c->brief, to);
     manual_flags(c->rows, c->row_count, to);
-    (void)p;
 }
 
 void cli_manual(const struct cli_program *p, struct cli_out *to)
@@ -223,9 +246,9 @@ void cli_manual(const struct cli_program *p, struct cli_out *to)
     const struct cli_command *subs[COMMANDS_MAX];
     size_t n = sorted_subs(p->root, subs);
     for (size_t i = 0; i < n; i++) {
-        manual_command(p, NULL, subs[i], to);
+        manual_command(NULL, subs[i], to);
         for (size_t k = 0; k < subs[i]->sub_count; k++)
-            manual_command(p, subs[i], &subs[i]->subs[k], to);
+            manual_command(subs[i], &subs[i]->subs[k], to);
     }
     cli_put(to, "\n# FLAGS OF EVERY COMMAND\n");
     manual_flags(p->rows, p->row_count, to);
