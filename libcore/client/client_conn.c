@@ -248,8 +248,8 @@ int client__endpoint_init(struct client *c, struct endpoint *e, const char *text
     size_t len = strlen(rest);
     while (len > 0 && !e->unix_socket && rest[len - 1] == '/')
         len--;
-    if (len == 0 || len >= sizeof e->address) {
-        errmsg_set(em, "endpoint \"%s\" has no address", text);
+    if (len >= sizeof e->address) {
+        errmsg_set(em, "endpoint \"%.32s...\" is too long", text);
         return E_INVAL;
     }
     memcpy(e->address, rest, len);
