@@ -13,6 +13,7 @@
 ## make docs       man pages and completion scripts: build/FLAVOUR/share
 ## make install    programs, links, man pages, completion, systemd unit; STRIP=1 without symbols
 ## make uninstall  remove what install put there
+## make tidy M=wal clang-tidy over a module
 ## make format     lay out all C by .clang-format
 ## make clean      remove build/
 ##
@@ -214,7 +215,7 @@ BUILD_PACKAGES := gcc libc6-dev pkg-config protobuf-c-compiler libprotobuf-c-dev
     libnghttp2-dev libssl-dev libuv1-dev libhttp-parser-dev libjson-c-dev libyaml-dev libcrypt-dev zlib1g-dev scdoc
 TEST_PACKAGES := libcmocka-dev bats bats-support bats-assert bats-file clang clang-format llvm libclang-rt-14-dev \
     python3 python3-venv protobuf-compiler etcd-client golang-go xz-utils procps binutils curl ca-certificates man-db \
-    zsh fish systemd
+    zsh fish systemd clang-tidy
 
 .PHONY: deps deps-build deps-test
 deps: deps-build deps-test
@@ -334,6 +335,11 @@ QUICK_UNITS = $(foreach m,$(QUICK_MODULES),$(filter $(B)/test/unit/$(m)/%,$(UNIT
 quick:
 	@$(MAKE) --no-print-directory -j$(JOBS) all $(MODULES:%=$(B)/lib/%.a) $(QUICK_UNITS)
 	@test/run.py lint="test/lint/lint.py --objects $(B)" $(foreach t,$(QUICK_UNITS),unit=$(t))
+
+# A look now and then, at one module or at all: clang-tidy finds what the compilers do not.
+.PHONY: tidy
+tidy: $(GEN_H)
+	@clang-tidy --quiet $(filter libcore/$(if $(M),$(M)/)%,$(LIB_C)) -- -std=c17 $(DEFS) -Ilibcore -isystem $(GEN) $(PKG_CFLAGS)
 
 .PHONY: help clean format
 help:
