@@ -47,8 +47,12 @@ static int open_log(const struct config *c, struct os_log **out, struct errmsg *
 /* Ends as the signal would have ended it; process 1 cannot, and exits with 0. */
 static int end_by_signal(int signum)
 {
+    sigset_t set;
     if (signum == 0 || getpid() == 1) return 0;
     signal(signum, SIG_DFL);
+    (void)sigemptyset(&set);
+    (void)sigaddset(&set, signum);
+    (void)sigprocmask(SIG_UNBLOCK, &set, NULL);
     raise(signum);
     return 128 + signum;
 }
@@ -57,7 +61,7 @@ static int run(const struct config *c)
 {
     struct os_log *log = NULL;
     struct errmsg em = {""};
-    int signum = 0;
+    struct server_end end;
     int rc = open_log(c, &log, &em);
     if (rc < 0) {
         fprintf(stderr, "etcd-server: cannot open the log: %s\n",
@@ -67,13 +71,14 @@ static int run(const struct config *c)
     const struct log *face = os_log_face(log);
     for (size_t i = 0; i < c->warnings.count; i++)
         LOG(face, LOG_WARN, c->warnings.items[i]);
-    rc = server_run(c, face, &signum, &em);
+    rc = server_run(c, face, &end, &em);
     if (rc < 0) {
         LOG(face, LOG_FATAL, "cannot go on",
             LOGF_STR("error", em.text[0] != '\0' ? em.text : err_text(rc)));
     }
+    if (end.threads_left) _exit(rc < 0 ? 1 : end_by_signal(end.stop_signal));
     os_log_close(log);
-    return rc < 0 ? 1 : end_by_signal(signum);
+    return rc < 0 ? 1 : end_by_signal(end.stop_signal);
 }
 
 int main(int argc, char **argv)

@@ -170,12 +170,49 @@ static int open_new_store(struct server *s, struct start *st, struct errmsg *em)
     return E_EXIST;
 }
 
+struct scan {
+    struct server *s;
+    struct start *st;
+    int rc;
+    struct errmsg em;
+};
+
+static void run_scan(void *arg)
+{
+    struct scan *scan = arg;
+    scan->rc = find_snapshot(scan->s, scan->st, &scan->em);
+}
+
+/* A log and a store that are there. Each is read from end to end, which is most of what a start takes, so each is read by
+ * a thread of its own. What is wrong with the log is told first; nothing was changed by then. */
+static int open_old_store(struct server *s, struct start *st, const struct snap_opts *so,
+                          struct errmsg *em)
+{
+    struct scan scan = {.s = s, .st = st};
+    struct thread scanner;
+    int rc = thread_start(&scanner, "scan", run_scan, &scan, em);
+    if (rc < 0) return rc;
+    int store_rc = server__store_open(s, false, &st->store, em);
+    thread_join(&scanner);
+    if (scan.rc < 0) {
+        *em = scan.em;
+        return scan.rc;
+    }
+    bool lost = store_rc == E_NOENT || store_rc == E_EOF || store_rc == E_CORRUPT;
+    if (store_rc < 0 && !lost) return store_rc;
+    struct errmsg why = *em;
+    rc = datadir_prepare(&s->dir, so, em);
+    if (rc < 0 || !lost) return rc;
+    *em = why;
+    return rebuild_store(s, st, em);
+}
+
 static int open_store(struct server *s, struct start *st, struct errmsg *em)
 {
-    if (!st->wal_exists) return open_new_store(s, st, em);
-    int rc = server__store_open(s, false, &st->store, em);
-    if (rc == E_NOENT || rc == E_EOF || rc == E_CORRUPT) return rebuild_store(s, st, em);
-    return rc;
+    struct snap_opts so = {s->disk, s->alloc, s->log};
+    if (st->wal_exists) return open_old_store(s, st, &so, em);
+    int rc = datadir_prepare(&s->dir, &so, em);
+    return rc < 0 ? rc : open_new_store(s, st, em);
 }
 
 /* Versions that this server can open: 3.5 (no storage version), 3.6, 3.7; and no newer cluster. */
@@ -333,7 +370,7 @@ static int look(struct server *s, struct start *st, struct errmsg *em)
 {
     int rc = wal_exists(&s->wal_opts, s->dir.wal, &st->wal_exists, em);
     if (rc < 0) return rc;
-    if (st->wal_exists) return find_snapshot(s, st, em);
+    if (st->wal_exists) return 0;
     if (strcmp(s->config->initial_cluster_state, "existing") == 0) {
         errmsg_set(em, "--initial-cluster-state=existing: this server cannot join a cluster yet");
         return E_UNSUPPORTED;
@@ -343,10 +380,8 @@ static int look(struct server *s, struct start *st, struct errmsg *em)
 
 static int boot(struct server *s, struct start *st, struct errmsg *em)
 {
-    struct snap_opts so = {s->disk, s->alloc, s->log};
     char ballast[DATADIR_PATH_BYTES_MAX + 16];
     int rc = look(s, st, em);
-    if (rc == 0) rc = datadir_prepare(&s->dir, &so, em);
     if (rc == 0) rc = open_store(s, st, em);
     if (rc == 0) rc = check_versions(s, st, em);
     if (rc == 0 && st->wal_exists) rc = check_index(s, st, em);

@@ -10,9 +10,10 @@
 #include "os/sock.h"
 
 enum {
-    READ_BYTES = 256 * 1024,     /* one buffer per io thread: large puts arrive in few reads */
-    READS_PER_EVENT = 4,         /* then other connections have their turn */
-    SNIFF_TIMEOUT_MS = 10 * 1000 /* for the bytes that tell the protocol */
+    READ_BYTES = 256 * 1024,      /* one buffer per io thread: large puts arrive in few reads */
+    READS_PER_EVENT = 4,          /* then other connections have their turn */
+    SNIFF_TIMEOUT_MS = 10 * 1000, /* for the bytes that tell the protocol */
+    LINGER_MS = 10 * 1000 /* for a client to take the last bytes of a connection that is over */
 };
 
 struct conn {
@@ -25,6 +26,7 @@ struct conn {
     struct grpc_conn *grpc;
     struct http1_conn *http;
     uint64_t due_ns;
+    uint64_t linger_ns; /* over, but not all is sent: closed then at the latest; GRPC_NEVER */
     int fd;
     unsigned events; /* what the watch asks for now */
     bool dirty;
@@ -86,6 +88,7 @@ static void arm_timer(struct conn_set *s)
 /* Notes when the connection's protocol next wants to be called. */
 static void set_due(struct conn *c, uint64_t due_ns)
 {
+    if (c->linger_ns < due_ns) due_ns = c->linger_ns;
     if (due_ns == c->due_ns) return;
     const struct heap_item *before = heap_first(&c->set->timers);
     uint64_t earliest = conn_of_timer(before)->due_ns;
@@ -111,8 +114,8 @@ static void on_timer(void *arg)
         struct heap_item *first = heap_first(&s->timers);
         if (first == NULL || conn_of_timer(first)->due_ns > now) break;
         struct conn *c = conn_of_timer(first);
-        if (c->grpc == NULL && c->http == NULL) {
-            conn_close(c); /* it never said what it speaks */
+        if ((c->grpc == NULL && c->http == NULL) || c->linger_ns <= now) {
+            conn_close(c); /* it never said what it speaks, or does not take our last words */
             continue;
         }
         c->due_ns = GRPC_NEVER;
@@ -121,6 +124,7 @@ static void on_timer(void *arg)
         conn_write(c);
     }
     arm_timer(s);
+    rpc_thread_submit(s->rpc);
 }
 
 /* --- life ------------------------------------------------------------------------------------------ */
@@ -226,9 +230,14 @@ static void conn_write(struct conn *c)
         conn_close(c);
         return;
     }
+    uint64_t now = c->set->clock->mono_ns(c->set->clock->arg);
+    if (is_done(c) && c->linger_ns == GRPC_NEVER) c->linger_ns = now + LINGER_MS * 1000000ULL;
     watch_for(c, (may_read(c) ? LOOP_READABLE : 0U) | (all ? 0U : LOOP_WRITABLE));
-    if (c->grpc != NULL)
-        set_due(c, grpc_conn_tick(c->grpc, c->set->clock->mono_ns(c->set->clock->arg)));
+    if (c->grpc != NULL) {
+        set_due(c, grpc_conn_tick(c->grpc, now));
+    } else {
+        set_due(c, c->due_ns);
+    }
 }
 
 static void on_flush(struct task *task)
@@ -242,6 +251,7 @@ static void on_flush(struct task *task)
         c->dirty = false; /* popped above */
         conn_write(c);
     }
+    rpc_thread_submit(s->rpc); /* requests that were pipelined behind an answer */
 }
 
 static void mark_dirty(struct conn *c)
@@ -292,6 +302,7 @@ static int begin_http(struct conn *c, uint64_t now)
     c->http =
         http1_conn_new(s->alloc, &s->limits.http, rpc_thread_http(s->rpc, c->face.http_kind), now);
     if (c->http == NULL) return E_NOMEM;
+    if (s->draining) http1_conn_drain(c->http);
     return map_u64_put(&s->by_http, (uint64_t)(uintptr_t)c->http, c);
 }
 
@@ -358,23 +369,20 @@ static int conn_read(struct conn *c)
     return 0;
 }
 
-/* What the connection's requests asked for leaves together, whatever became of the connection. */
-static int conn_read_submit(struct conn *c)
-{
-    int rc = conn_read(c);
-    rpc_thread_submit(c->set->rpc);
-    return rc;
-}
-
+/* What the connection's requests ask for leaves together, whatever becomes of the connection. */
 static void on_event(void *arg, unsigned events)
 {
     struct conn *c = arg;
-    if ((events & (LOOP_READABLE | LOOP_HANGUP)) != 0 && conn_read_submit(c) < 0) {
+    struct rpc_thread *rpc = c->set->rpc;
+    bool broken = (events & (LOOP_READABLE | LOOP_HANGUP)) != 0 && conn_read(c) < 0;
+    rpc_thread_submit(rpc);
+    if (broken) {
         conn_close(c);
         return;
     }
     if (c->http != NULL) conn_tick(c, c->set->clock->mono_ns(c->set->clock->arg));
     conn_write(c);
+    rpc_thread_submit(rpc);
 }
 
 /* --- the set ---------------------------------------------------------------------------------------- */
@@ -392,6 +400,7 @@ void conn_set_add(struct conn_set *s, int fd, struct conn_face face)
     c->fd = fd;
     c->face = face;
     c->due_ns = s->clock->mono_ns(s->clock->arg) + SNIFF_TIMEOUT_MS * 1000000ULL;
+    c->linger_ns = GRPC_NEVER;
     list_push_back(&s->conns, &c->link);
     (void)heap_push(&s->timers, &c->timer);
     if (heap_first(&s->timers) == &c->timer) arm_timer(s);
@@ -448,6 +457,22 @@ void conn_set_drain(struct conn_set *s)
         if (c->http != NULL) http1_conn_drain(c->http);
         if (c->grpc == NULL && c->http == NULL) c->closing = true;
         mark_dirty(c);
+    }
+}
+
+static bool is_idle(const struct conn *c)
+{
+    return c->grpc != NULL && grpc_conn_call_count(c->grpc) == 0 &&
+           grpc_conn_queued_bytes(c->grpc) == 0;
+}
+
+void conn_set_close_idle(struct conn_set *s)
+{
+    struct list *next = NULL;
+    for (struct list *at = s->conns.next; at != &s->conns; at = next) {
+        next = at->next;
+        struct conn *c = (struct conn *)(void *)at;
+        if (is_idle(c)) conn_close(c);
     }
 }
 

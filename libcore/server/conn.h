@@ -36,6 +36,9 @@ void conn_set_add(struct conn_set *s, int fd, struct conn_face face);
 /* Begins a graceful stop of all connections; new ones are closed at once. */
 void conn_set_drain(struct conn_set *s);
 
+/* Closes connections on which nothing is asked or answered; while draining. */
+void conn_set_close_idle(struct conn_set *s);
+
 /* Closes all connections now. */
 void conn_set_close(struct conn_set *s);
 

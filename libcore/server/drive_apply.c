@@ -15,8 +15,9 @@ static int64_t now_ns(const struct server *s)
     return (int64_t)s->clock.mono_ns(s->clock.arg);
 }
 
-void server__answer(struct rpc_wait *w, int rc, struct apply_result *result)
+void server__answer(struct server *s, struct rpc_wait *w, int rc, struct apply_result *result)
 {
+    if (atomic_load(&s->fatal_set)) return; /* the process ends; the wait goes with it */
     w->rc = rc;
     w->result = result;
     loop_post(w->loop, &w->task);
@@ -43,7 +44,16 @@ static void answer_commit_waits(struct server *s)
             continue;
         }
         *at = w->next;
-        server__answer(w, 0, NULL);
+        server__answer(s, w, 0, NULL);
+    }
+}
+
+void server__fail_commit_waits(struct server *s)
+{
+    while (s->commit_waits != NULL) {
+        struct rpc_wait *w = s->commit_waits;
+        s->commit_waits = w->next;
+        server__answer(s, w, E_STOPPED, NULL);
     }
 }
 
@@ -147,7 +157,8 @@ static bool give(struct server *s, struct node_apply_output *o)
 {
     switch (o->kind) {
     case NODE_APPLY_REPLY:
-        server__answer((struct rpc_wait *)(void *)((char *)o->u.reply.waiter -
+        server__answer(s,
+                       (struct rpc_wait *)(void *)((char *)o->u.reply.waiter -
                                                    offsetof(struct rpc_wait, waiter)),
                        o->u.reply.error, o->u.reply.result);
         break;
@@ -182,6 +193,7 @@ static void flush(void *arg)
 {
     struct server *s = arg;
     struct node_apply_output o;
+    if (atomic_load(&s->fatal_set)) return;
     bool more = node_apply_run(s->apply, now_ns(s), STEPS_PER_RUN);
     while (node_apply_take(s->apply, &o) > 0) {
         if (give(s, &o)) return;

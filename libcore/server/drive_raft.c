@@ -26,7 +26,7 @@ static void take_wait(struct server *s, struct rpc_wait *w)
         rcbuf_unref(w->entry);
         w->entry = NULL;
     }
-    if (rc < 0) server__answer(w, rc, NULL);
+    if (rc < 0) server__answer(s, w, rc, NULL);
 }
 
 static void take_chain(struct server *s, struct rpc_wait *w)
@@ -43,8 +43,7 @@ static void take_persisted(struct server *s, struct wal_item *item)
     uint64_t seq = item->persist.seq;
     node_persist_deinit(&item->persist, s->alloc);
     alloc_free(s->alloc, item, sizeof *item);
-    while (node_raft_persisted(s->raft, seq) == E_NOMEM)
-        (void)server__need(s, 0);
+    if (node_raft_persisted(s->raft, seq) < 0) (void)server__need(s, SIZE_MAX);
 }
 
 static void take_note(struct server *s, struct note_item *item)
@@ -96,6 +95,7 @@ static void flush(void *arg)
 {
     struct server *s = arg;
     struct node_raft_output o;
+    if (atomic_load(&s->fatal_set)) return;
     while (node_raft_take(s->raft, &o) > 0) {
         switch (o.kind) {
         case NODE_RAFT_PERSIST: give_persist(s, &o.u.persist); break;
@@ -104,7 +104,8 @@ static void flush(void *arg)
             break; /* there is nobody else */
         case NODE_RAFT_NOTE: give_note(s, &o.u.note); break;
         case NODE_RAFT_REPLY:
-            server__answer((struct rpc_wait *)(void *)((char *)o.u.reply.waiter -
+            server__answer(s,
+                           (struct rpc_wait *)(void *)((char *)o.u.reply.waiter -
                                                        offsetof(struct rpc_wait, waiter)),
                            o.u.reply.error, o.u.reply.result);
             break;

@@ -50,7 +50,7 @@ static void status(void *arg, struct rpc_status *out)
                                .db_bytes = atomic_load(&s->db_bytes),
                                .db_in_use_bytes = atomic_load(&s->db_in_use_bytes),
                                .is_learner = atomic_load(&s->status.learner),
-                               .stopping = s->phase >= SERVER_DRAINING};
+                               .stopping = atomic_load(&s->phase) >= SERVER_DRAINING};
     int64_t quota = s->config->quota_backend_bytes;
     out->quota_bytes = quota == 0 ? APPLY_QUOTA_BYTES_DEFAULT : quota;
     bool known = atomic_load(&s->storage_version_known);

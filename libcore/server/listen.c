@@ -8,7 +8,10 @@
 #include "base/url.h"
 #include "os/sock.h"
 
-enum { ACCEPTS_PER_EVENT = 64 };
+enum {
+    ACCEPTS_PER_EVENT = 64,
+    ACCEPT_RETRY_MS = 100 /* out of descriptors: connections wait in the backlog meanwhile */
+};
 
 /* A socket on its way to its io thread. */
 struct handover {
@@ -97,9 +100,24 @@ static void on_connection(void *arg, unsigned events)
     (void)events;
     for (int i = 0; i < ACCEPTS_PER_EVENT; i++) {
         int fd = -1;
-        /* Out of descriptors: the connection waits in the backlog, and the loop comes back. */
-        if (sock_accept(l->fd, &fd, NULL) < 0) return;
-        hand_over(l->s, fd, l->face);
+        int rc = sock_accept(l->fd, &fd, NULL);
+        if (rc == 0) {
+            hand_over(l->s, fd, l->face);
+            continue;
+        }
+        if (rc == E_AGAIN) return;
+        /* The socket stays readable, so the loop would come back at once, for nothing. */
+        loop_watch_set(l->watch, 0);
+        loop_timer_start(l->s->accept_timer, ACCEPT_RETRY_MS, 0);
+        return;
+    }
+}
+
+void server__accept_again(void *arg)
+{
+    struct server *s = arg;
+    for (unsigned i = 0; i < s->listener_count; i++) {
+        if (s->listeners[i].watch != NULL) loop_watch_set(s->listeners[i].watch, LOOP_READABLE);
     }
 }
 

@@ -196,13 +196,16 @@ struct server {
     struct loop_timer *tick_timer;
     struct loop_timer *deadline_timer;
     struct loop_timer *stop_timer;
+    struct loop_timer *accept_timer; /* out of descriptors: try again */
     struct signals *signals;
     struct task ready_task, stopped_task, fatal_task;
     atomic_bool fatal_set;
     struct errmsg fatal;
-    enum server_phase phase;
+    _Atomic int phase; /* enum server_phase; set by the control thread, looked at by all */
     int stop_signal;
-    uint64_t drain_start_ns;
+    uint64_t stop_start_ns; /* of the phase DRAINING or STOPPING */
+    bool idle_closed;       /* draining: connections without a call were told to go */
+    bool abandoned;         /* the store could not commit in time: everything is left as it is */
 
     /* network */
     struct rpc_member member;
@@ -255,8 +258,10 @@ void server__apply_post(struct server *s, struct rpc_input *in, int kind, bool m
 void server__lone_post(struct server *s, struct lone_input *in, bool raft, int kind, bool may_run);
 void server__raft_init(struct server *s);
 void server__apply_init(struct server *s);
-/* Lets a wait go back to its requester. */
-void server__answer(struct rpc_wait *w, int rc, struct apply_result *result);
+/* Lets a wait go back to its requester; after a fatal error nothing leaves any more. */
+void server__answer(struct server *s, struct rpc_wait *w, int rc, struct apply_result *result);
+/* All threads have ended: answers the commits that nobody will make. */
+void server__fail_commit_waits(struct server *s);
 
 /* --- wal_thread.c, store_thread.c --- */
 
@@ -279,13 +284,24 @@ int server__metrics(void *arg, struct buf *out);
 int server__listen(struct server *s, struct errmsg *em);
 /* Lets connections in on listeners of this kind. */
 int server__accept(struct server *s, bool clients, struct errmsg *em);
+/* Of accept_timer: looks again at listeners that were left alone for lack of descriptors. */
+void server__accept_again(void *arg);
 void server__unlisten(struct server *s);
+
+/* --- stop.c --- */
+
+/* Prepares the control loop's side of a stop. Errors: E_NOMEM. */
+int server__stop_init(struct server *s);
+void server__on_signal(void *arg, int signum);
+/* Ends all threads and frees everything that start() made, from whatever point it reached. False when something did not
+ * come home: all threads have ended, and the memory is left as it is. */
+bool server__take_down(struct server *s);
 
 /* --- shared --- */
 
-/* Ends the process with this line: no further answer leaves that a thread could still hold back. Any thread. */
+/* Ends the process with this line: no answer leaves from now on. Any thread. */
 void server__fatal(struct server *s, const struct errmsg *em);
-/* Memory that the server cannot run without; ends the process when there is none. */
+/* Memory that the server cannot run without; ends the process when there is none, or for SIZE_MAX. */
 void *server__need(struct server *s, size_t bytes);
 
 #endif
