@@ -378,7 +378,10 @@ enum { STATUS_COLUMNS = sizeof STATUS_HEADINGS / sizeof *STATUS_HEADINGS };
 
 static const Etcdserverpb__DowngradeInfo *downgrade_of(const Etcdserverpb__StatusResponse *s)
 {
-    static const Etcdserverpb__DowngradeInfo NONE = ETCDSERVERPB__DOWNGRADE_INFO__INIT;
+    static char empty[] = "";
+    static const Etcdserverpb__DowngradeInfo NONE = {
+        .base = PROTOBUF_C_MESSAGE_INIT(&etcdserverpb__downgrade_info__descriptor),
+        .targetversion = empty};
     return s->downgradeinfo == NULL ? &NONE : s->downgradeinfo;
 }
 
