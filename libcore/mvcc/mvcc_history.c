@@ -64,7 +64,9 @@ static int from_backend(struct mvcc_history *h, struct mvcc_change *out, struct 
 {
     struct mvcc_rev first = {0};
     bool runs = runs_first(h->v->pair, &first);
-    if (runs && first.main < h->from) return next_stage(h);
+    /* An entry's rows are in one run: what begins with `from` has all of it. */
+    bool covered = first.main < h->from || (first.main == h->from && first.sub == 0);
+    if (runs && covered) return next_stage(h);
     struct bytes k, v;
     struct mvcc_rev rev;
     bool tomb;
