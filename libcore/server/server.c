@@ -182,8 +182,11 @@ static int init(struct server *s, const struct config *config, const struct log 
     s->clock = os_clock;
     s->disk = os_disk();
     s->start_ns = s->clock.mono_ns(s->clock.arg);
-    s->wal_opts =
-        (struct wal_opts){.disk = s->disk, .alloc = s->alloc, .log = log, .clock = &s->clock};
+    s->wal_opts = (struct wal_opts){.disk = s->disk,
+                                    .alloc = s->alloc,
+                                    .log = log,
+                                    .clock = &s->clock,
+                                    .unsafe_no_sync = config->unsafe_no_fsync};
     os_rwlock_init(&s->index_lock);
     mutex_init(&s->versions_mutex);
     thread_queue_init(&s->wal_queue);

@@ -197,8 +197,8 @@ static void what_is_not_there_is_refused_not_ignored(void **state)
     assert_int_equal(o.rc, 0);
     config_deinit(&o.c);
     expect_error(
-        WORDS("--unsafe-no-fsync"), NO_WORDS, E_CONFIG,
-        "--unsafe-no-fsync: this server cannot do that yet; leave it at its default 'false'");
+        WORDS("--force-new-cluster"), NO_WORDS, E_CONFIG,
+        "--force-new-cluster: this server cannot do that yet; leave it at its default 'false'");
 }
 
 static void help_names_every_flag(void **state)
