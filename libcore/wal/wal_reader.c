@@ -281,7 +281,7 @@ static int chain(struct wal_reader *r, const struct pb_wal_record *rec, struct b
 
 static int record_next(struct wal_reader *r, struct wal_view *out, struct errmsg *em)
 {
-    struct wal__frame f;
+    struct wal__frame f = {0};
     int rc = frame_next(r, &f, em);
     if (rc < 0) return rc;
     size_t behind_bytes = (size_t)(f.record_bytes + f.pad_bytes);
