@@ -227,7 +227,7 @@ deps-test:
 # ---- use ----------------------------------------------------------------------------------------
 .PHONY: run
 run: deps-build
-	@$(MAKE) --no-print-directory all
+	@$(MAKE) --no-print-directory -j$(JOBS) all
 	@.ci/member $(B)/bin
 
 # ---- tests --------------------------------------------------------------------------------------
@@ -277,6 +277,10 @@ $(filter-out %.so,$(TEST_PROGRAMS)): $(B)/%: $(B)/%.o $(TESTLIB_O) $(B)/libcore.
 BENCHLIB_O := $(patsubst %.c,$(B)/%.o,$(sort $(wildcard test/bench/lib/*.c)))
 $(BENCHLIB_O) $(patsubst %.c,$(B)/%.o,$(wildcard test/bench/*.c)): CFLAGS_ALL += -Itest/bench
 $(patsubst %.c,$(B)/%,$(wildcard test/bench/*.c)): $(BENCHLIB_O)
+# What the programs raft_*.c of test/scenario share.
+RAFTLIB_O := $(patsubst %.c,$(B)/%.o,$(sort $(wildcard test/scenario/raft/*.c)))
+$(RAFTLIB_O) $(patsubst %.c,$(B)/%.o,$(wildcard test/scenario/raft_*.c)): CFLAGS_ALL += -Itest/lib -Itest/scenario/raft
+$(patsubst %.c,$(B)/%,$(wildcard test/scenario/raft_*.c)): $(RAFTLIB_O)
 $(B)/test/fault/%.so: test/fault/%.c
 	@mkdir -p $(@D)
 	@$(CC) -std=c17 $(OPT) $(WARN) $(WERROR) $(DEFS) -fPIC -shared -o $@ $< -ldl -pthread
