@@ -412,6 +412,7 @@ int backend_walk_file(const struct disk *disk, struct disk_file *file, const cha
     w->stats = &counted;
     w->em = em;
     int rc = walk_all(w, disk, file);
+    if (rc == 0 && w->opts->end != NULL) rc = w->opts->end(w->opts->arg);
     alloc_free(alloc, w->claimed, w->claimed_bytes);
     alloc_free(alloc, w->pages, w->pages_bytes);
     walk__source_deinit(&w->source);

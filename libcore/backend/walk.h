@@ -24,6 +24,8 @@ typedef int (*walk_row_fn)(void *arg, enum table t, struct bytes key, struct byt
 
 struct walk_opts {
     walk_row_fn row; /* or NULL */
+    /* Called when all was found sound, as the last thing; non-zero is what the walk returns. Or NULL. */
+    int (*end)(void *arg);
     void *arg;
     uint32_t tables; /* whose rows are handed out: bits 1 << enum table */
 };
@@ -41,7 +43,7 @@ struct walk_stats {
  * Owner:  borrows all. Thread: any; the file must not change meanwhile.
  * Errors: E_NOENT no such file; E_EOF the file is empty; E_UNSUPPORTED it is a bbolt database (the text says how
  *         to convert it) or of another program; E_CORRUPT damaged, `em` names page and reason; E_NOMEM, E_IO;
- *         what `row` returned. */
+ *         what `row` or `end` returned. */
 int backend_walk(const struct disk *disk, const char *path, const struct alloc *alloc,
                  const struct walk_opts *opts, struct walk_stats *stats, struct errmsg *em);
 

@@ -152,14 +152,14 @@ static int rebuild_store(struct server *s, struct start *st, struct errmsg *em)
         LOGF_STR("path", s->dir.db), LOGF_STR("reason", why.text));
     st->rebuild = true;
     st->snapshot = (struct wal_snapshot){0, 0};
-    return server__store_open(s, true, &st->store, em);
+    return server__store_open(s, true, &st->store, NULL, NULL, em);
 }
 
 /* A store without a log is only fit to start with when nothing was ever written to it: what a crash between the making
  * of the two leaves. */
 static int open_new_store(struct server *s, struct start *st, struct errmsg *em)
 {
-    int rc = server__store_open(s, true, &st->store, em);
+    int rc = server__store_open(s, true, &st->store, NULL, NULL, em);
     if (rc < 0) return rc;
     bool used = st->store.consistent_index > 0 || mvcc_revision(s->mvcc) > 1 ||
                 membership_count(st->store.members) > 0;
@@ -170,9 +170,12 @@ static int open_new_store(struct server *s, struct start *st, struct errmsg *em)
     return E_EXIST;
 }
 
+/* The search for the snapshot to begin with, in a thread. */
 struct scan {
     struct server *s;
     struct start *st;
+    struct thread thread;
+    bool running;
     int rc;
     struct errmsg em;
 };
@@ -183,20 +186,28 @@ static void run_scan(void *arg)
     scan->rc = find_snapshot(scan->s, scan->st, &scan->em);
 }
 
+static int end_scan(void *arg)
+{
+    struct scan *scan = arg;
+    if (scan->running) thread_join(&scan->thread);
+    scan->running = false;
+    return scan->rc;
+}
+
 /* A log and a store that are there. Each is read from end to end, which is most of what a start takes, so each is read by
- * a thread of its own. What is wrong with the log is told first; nothing was changed by then. */
+ * a thread of its own. What is wrong with the log is told first, and before anything is changed. */
 static int open_old_store(struct server *s, struct start *st, const struct snap_opts *so,
                           struct errmsg *em)
 {
     struct scan scan = {.s = s, .st = st};
-    struct thread scanner;
-    int rc = thread_start(&scanner, "scan", run_scan, &scan, em);
+    int rc = thread_start(&scan.thread, "scan", run_scan, &scan, em);
     if (rc < 0) return rc;
-    int store_rc = server__store_open(s, false, &st->store, em);
-    thread_join(&scanner);
-    if (scan.rc < 0) {
+    scan.running = true;
+    int store_rc = server__store_open(s, false, &st->store, end_scan, &scan, em);
+    rc = end_scan(&scan);
+    if (rc < 0) {
         *em = scan.em;
-        return scan.rc;
+        return rc;
     }
     bool lost = store_rc == E_NOENT || store_rc == E_EOF || store_rc == E_CORRUPT;
     if (store_rc < 0 && !lost) return store_rc;

@@ -26,8 +26,9 @@
 #include "os/thread.h"
 #include "server/config.h"
 #include "server/conn.h"
+#include "server/count.h"
+#include "server/item.h"
 #include "server/server.h"
-#include "server/worker.h"
 #include "snap/datadir.h"
 #include "wal/wal.h"
 
@@ -50,68 +51,6 @@ enum apply_input {
     APPLY_IN_PORTION,   /* a compact_item */
     APPLY_IN_SNAPSHOT,  /* a snapshot_item */
     APPLY_IN_COMMIT     /* the input of an rpc_wait that asks for a commit */
-};
-
-/* An input that exists once and is posted only when it is not already queued. */
-struct lone_input {
-    struct rpc_input input; /* first */
-    atomic_bool queued;
-};
-
-/* --- work of the WAL thread ----------------------------------------------------------------------- */
-
-struct snapshot_item;
-
-struct wal_item {
-    struct rpc_input input; /* first; on its way back to the raft actor */
-    struct list link;       /* in the queue */
-    struct node_persist persist;
-    struct snapshot_item *snapshot; /* instead of persist: the record of a local snapshot */
-};
-
-/* A local snapshot on its way: worker (.snap file), WAL thread (record), apply actor (done). */
-struct snapshot_item {
-    struct rpc_input input; /* first */
-    struct work work;
-    struct server *s;
-    raft_index index;
-    raft_term term;
-    struct raft_conf_state *conf;
-    struct membership *members;
-    bool ok;
-};
-
-struct store_item {
-    struct rpc_input input; /* first */
-    struct list link;
-    struct mvcc_run *run;
-    struct mvcc_portion *portion;
-    struct work release; /* lets the retired run go, which may free much */
-    struct server *s;
-    uint64_t store_bytes;
-    bool storage_version; /* write the storage version and nothing else */
-};
-
-struct compact_item {
-    struct rpc_input input; /* first */
-    struct work work;
-    struct server *s;
-    struct mvcc_compact *job;
-    struct mvcc_portion *portion;
-};
-
-struct note_item {
-    struct rpc_input input; /* first */
-    union {
-        struct node_to_apply to_apply;
-        struct node_to_raft to_raft;
-    } note;
-};
-
-struct job_item { /* of a request, on a worker */
-    struct work work;
-    struct rpc_job *job;
-    struct server *s;
 };
 
 struct io_thread {
@@ -185,6 +124,7 @@ struct server {
     _Atomic uint64_t db_bytes;
     _Atomic uint64_t db_in_use_bytes;
     atomic_bool storage_version_known;
+    struct server_counts counts;
 
     /* versions that io threads look at */
     struct mutex versions_mutex;
@@ -209,6 +149,7 @@ struct server {
 
     /* network */
     struct rpc_member member;
+    struct rpc_health_counts health;
     struct conn_limits limits;
     struct io_thread io[IO_THREADS_MAX];
     unsigned io_count;
@@ -235,8 +176,11 @@ struct store_start {
     char storage_version[16];
 };
 void server__store_start_deinit(struct store_start *st);
-/* Opens the store, or makes it, and loads every table. Errors: as backend_lmdb_open(); `*out` is then empty. */
-int server__store_open(struct server *s, bool create, struct store_start *out, struct errmsg *em);
+/* Opens the store, or makes it, and loads every table. `sound(arg)`, unless NULL, is called when a store that is there was
+ * read and found sound, before anything in its folder is changed; non-zero ends it.
+ * Errors: as backend_lmdb_open(), what `sound` returned; `*out` is then empty. */
+int server__store_open(struct server *s, bool create, struct store_start *out,
+                       int (*sound)(void *arg), void *arg, struct errmsg *em);
 void server__store_close(struct server *s);
 
 /* --- cluster.c: --initial-cluster --- */

@@ -14,7 +14,15 @@ struct loader {
     struct store_start *out;
     struct buf scheduled, finished, index, term; /* values of meta; spans of the walk do not stay */
     struct errmsg *em;
+    int (*sound)(void *arg);
+    void *sound_arg;
 };
+
+static int on_end(void *arg)
+{
+    struct loader *l = arg;
+    return l->sound == NULL ? 0 : l->sound(l->sound_arg);
+}
 
 static int keep(struct buf *to, struct bytes value)
 {
@@ -131,6 +139,7 @@ static int open_and_load(struct server *s, bool create, struct loader *l, struct
         .create = create,
         .map_bytes = backend_map_bytes(quota > 0 ? (uint64_t)quota : APPLY_QUOTA_BYTES_DEFAULT),
         .walk = {.row = on_row,
+                 .end = on_end,
                  .arg = l,
                  .tables = 1U << TABLE_KEY | 1U << TABLE_LEASE | 1U << TABLE_META |
                            1U << TABLE_AUTH}};
@@ -144,9 +153,10 @@ static int open_and_load(struct server *s, bool create, struct loader *l, struct
     return rc;
 }
 
-int server__store_open(struct server *s, bool create, struct store_start *out, struct errmsg *em)
+int server__store_open(struct server *s, bool create, struct store_start *out,
+                       int (*sound)(void *arg), void *arg, struct errmsg *em)
 {
-    struct loader l = {.s = s, .out = out, .em = em};
+    struct loader l = {.s = s, .out = out, .em = em, .sound = sound, .sound_arg = arg};
     struct buf *const bufs[] = {&l.scheduled, &l.finished, &l.index, &l.term};
     for (size_t i = 0; i < 4; i++)
         buf_init(bufs[i], s->alloc, META_ROW_BYTES_MAX);
