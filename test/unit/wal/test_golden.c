@@ -163,7 +163,7 @@ static void check_scan(struct world *w, struct json_object *wal)
     assert_int_equal(rc, E_NOTFOUND);
     assert_int_equal(records, get_u64(wal, "records"));
     for (int t = 1; t < 8; t++) {
-        char name[8];
+        char name[16];
         snprintf(name, sizeof name, "%d", t);
         assert_int_equal(types[t], get_u64(get(wal, "record_types"), name));
     }
