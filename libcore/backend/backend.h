@@ -60,6 +60,14 @@ void backend_lmdb_close(struct backend_lmdb *b);
  * than 1 us, takes no lock and makes no system call once as many transactions were open before. */
 struct backend backend_lmdb_face(struct backend_lmdb *b);
 
+/* Moves the store into a new file without free pages (defragmentation).
+ *
+ * Thread:  the writer's, between two write transactions. Reads go on; the space of the old file comes back when those
+ *          have ended that began before.
+ * Errors:  E_BUSY such reads of an earlier call are still open; E_NOSPACE, E_IO, E_CORRUPT, E_NOMEM: the store is as
+ *          before, unless `*must_end`: then the exchange may not survive a power cut and the process must end. */
+int backend_lmdb_compact(struct backend_lmdb *b, bool *must_end, struct errmsg *em);
+
 /* Disk space kept for the day the disk is full: rule 8 of the design's "Durability and visibility".
  *
  * `path` should be `<data dir>/member/ballast`: upstream reads the folders below `member`, not `member`

@@ -7,7 +7,6 @@
 #include "base/err.h"
 
 #define ENV_FLAGS (MDB_NOSUBDIR | MDB_NOTLS)
-#define ENV_MODE  0600
 /* The map of a store while it is made: ten empty tables. */
 #define NEW_MAP_BYTES ((size_t)1 << 20)
 
@@ -44,8 +43,8 @@ int backend__error(int mdb_rc, const char *what, struct errmsg *em)
 
 /* --- the environment ----------------------------------------------------------------------------- */
 
-static int env_open(const char *path, size_t map_bytes, unsigned reader_count, MDB_env **out,
-                    struct errmsg *em)
+int backend__env_open(const char *path, size_t map_bytes, unsigned reader_count, MDB_env **out,
+                      struct errmsg *em)
 {
     MDB_env *env = NULL;
     int rc = mdb_env_create(&env);
@@ -53,7 +52,7 @@ static int env_open(const char *path, size_t map_bytes, unsigned reader_count, M
     rc = mdb_env_set_mapsize(env, map_bytes);
     if (rc == 0) rc = mdb_env_set_maxreaders(env, reader_count);
     if (rc == 0) rc = mdb_env_set_maxdbs(env, TABLE_COUNT);
-    if (rc == 0) rc = mdb_env_open(env, path, ENV_FLAGS, ENV_MODE);
+    if (rc == 0) rc = mdb_env_open(env, path, ENV_FLAGS, BACKEND_FILE_MODE);
     if (rc != 0) {
         mdb_env_close(env);
         return backend__error(rc, path, em);
@@ -64,7 +63,7 @@ static int env_open(const char *path, size_t map_bytes, unsigned reader_count, M
 }
 
 /* Handles of all tables; those that a file lacks are made. Writes nothing when none is lacking. */
-static int tables_open(MDB_env *env, MDB_dbi *dbi, const char *path, struct errmsg *em)
+int backend__tables_open(MDB_env *env, MDB_dbi *dbi, const char *path, struct errmsg *em)
 {
     MDB_txn *txn = NULL;
     int rc = mdb_txn_begin(env, NULL, 0, &txn);
@@ -79,7 +78,7 @@ static int tables_open(MDB_env *env, MDB_dbi *dbi, const char *path, struct errm
 
 /* --- a new store --------------------------------------------------------------------------------- */
 
-static int path_join(char *out, const char *path, const char *suffix, struct errmsg *em)
+int backend__path_join(char *out, const char *path, const char *suffix, struct errmsg *em)
 {
     int n = snprintf(out, BACKEND_PATH_BYTES_MAX, "%s%s", path, suffix);
     if (n > 0 && n < BACKEND_PATH_BYTES_MAX) return 0;
@@ -87,10 +86,10 @@ static int path_join(char *out, const char *path, const char *suffix, struct err
     return E_INVAL;
 }
 
-static int sync_folder_of(const struct disk *disk, const char *path, struct errmsg *em)
+int backend__sync_folder_of(const struct disk *disk, const char *path, struct errmsg *em)
 {
     char folder[BACKEND_PATH_BYTES_MAX];
-    int rc = path_join(folder, path, "", em);
+    int rc = backend__path_join(folder, path, "", em);
     if (rc < 0) return rc;
     char *slash = strrchr(folder, '/');
     if (slash == NULL) {
@@ -105,7 +104,7 @@ static int sync_folder_of(const struct disk *disk, const char *path, struct errm
 }
 
 /* What LMDB committed is durable; this covers the rest of the file before it gets its name. */
-static int sync_file(const struct disk *disk, const char *path)
+int backend__sync_file(const struct disk *disk, const char *path)
 {
     struct disk_file *f = NULL;
     int rc = disk->open(disk->arg, path, DISK_WRITE, 0, &f);
@@ -119,9 +118,9 @@ static int fill_new(const char *path, struct errmsg *em)
 {
     MDB_env *env = NULL;
     MDB_dbi dbi[TABLE_COUNT];
-    int rc = env_open(path, NEW_MAP_BYTES, 1, &env, em);
+    int rc = backend__env_open(path, NEW_MAP_BYTES, 1, &env, em);
     if (rc < 0) return rc;
-    rc = tables_open(env, dbi, path, em);
+    rc = backend__tables_open(env, dbi, path, em);
     mdb_env_close(env);
     return rc;
 }
@@ -130,19 +129,19 @@ static int create_store(const struct backend_lmdb_opts *o, struct errmsg *em)
 {
     const struct disk *disk = o->disk;
     char made[BACKEND_PATH_BYTES_MAX], lock[BACKEND_PATH_BYTES_MAX];
-    int rc = path_join(made, o->path, ".tmp.new", em);
-    if (rc == 0) rc = path_join(lock, o->path, ".tmp.new-lock", em);
+    int rc = backend__path_join(made, o->path, ".tmp.new", em);
+    if (rc == 0) rc = backend__path_join(lock, o->path, ".tmp.new-lock", em);
     if (rc < 0) return rc;
     (void)disk->unlink(disk->arg, made); /* of a start that was cut short */
     rc = fill_new(made, em);
     if (rc == 0) {
-        rc = sync_file(disk, made);
+        rc = backend__sync_file(disk, made);
         if (rc == 0) rc = disk->rename(disk->arg, made, o->path);
         if (rc < 0) errmsg_set(em, "%s: %s", made, err_text(rc));
     }
     if (rc < 0) (void)disk->unlink(disk->arg, made);
     (void)disk->unlink(disk->arg, lock);
-    return rc < 0 ? rc : sync_folder_of(disk, o->path, em);
+    return rc < 0 ? rc : backend__sync_folder_of(disk, o->path, em);
 }
 
 /* --- open and close ------------------------------------------------------------------------------- */
@@ -182,9 +181,11 @@ static int open_env(struct backend_lmdb *b, const struct backend_lmdb_opts *o, s
     int rc = backend_walk_file(b->disk, b->file, o->path, &b->alloc, &o->walk, &stats, em);
     if (rc != 0) return rc;
     unsigned readers = o->reader_count_max != 0 ? o->reader_count_max : BACKEND_READERS_DEFAULT;
-    rc = env_open(o->path, map_for(o, &stats), readers + 1, &b->env, em);
+    MDB_env *env = NULL;
+    rc = backend__env_open(o->path, map_for(o, &stats), readers + 1, &env, em);
     if (rc < 0) return rc;
-    rc = tables_open(b->env, b->dbi, o->path, em);
+    b->env = env;
+    rc = backend__tables_open(env, b->dbi, o->path, em);
     if (rc < 0) return rc;
     rc = backend__readers_init(b, readers);
     if (rc < 0) errmsg_set(em, "%s: %s", o->path, err_text(rc));
@@ -202,7 +203,8 @@ int backend_lmdb_open(const struct backend_lmdb_opts *o, struct backend_lmdb **o
     b->pid = getpid();
     b->tx.store = b;
     atomic_flag_clear(&b->size_busy);
-    int rc = open_file(o, &b->file, em);
+    int rc = backend__path_join(b->path, o->path, "", em);
+    if (rc == 0) rc = open_file(o, &b->file, em);
     if (rc == 0) {
         rc = open_env(b, o, em);
         if (rc == 0) {
@@ -222,6 +224,7 @@ void backend_lmdb_close(struct backend_lmdb *b)
     ASSERT(b->tx.txn == NULL);
     ASSERT(b->pid == getpid());
     backend__readers_deinit(b);
+    if (b->retired != NULL) mdb_env_close(b->retired);
     if (b->env != NULL) mdb_env_close(b->env);
     b->disk->close(b->disk->arg, b->file);
     struct alloc a = b->alloc;

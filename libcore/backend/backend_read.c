@@ -59,15 +59,36 @@ int backend__readers_init(struct backend_lmdb *b, unsigned count)
     return rc;
 }
 
-static void reader_deinit(struct backend_lmdb *b, struct backend_read *r)
+/* Gives up what the reader keeps for its next use. */
+static void reader_reset(struct backend_lmdb *b, struct backend_read *r)
 {
     ASSERT(r->cursor_count == 0);
     for (unsigned t = 0; t < TABLE_COUNT; t++) {
         if (r->spare[t] == NULL) continue;
         mdb_cursor_close(r->spare[t]->mdb);
         alloc_free(&b->alloc, r->spare[t], sizeof *r->spare[t]);
+        r->spare[t] = NULL;
     }
     if (r->txn != NULL) mdb_txn_abort(r->txn);
+    r->txn = NULL;
+    r->env = NULL; /* last: the environment may be closed from here on */
+}
+
+void backend__readers_refresh(struct backend_lmdb *b)
+{
+    struct backend_read *taken = NULL;
+    b->refresh_count++;
+    for (struct backend_read *r = pop(b); r != NULL; r = pop(b)) {
+        if (r->env != NULL && r->env != b->env) reader_reset(b, r);
+        r->next_taken = taken;
+        taken = r;
+    }
+    while (taken != NULL) {
+        struct backend_read *r = taken;
+        taken = r->next_taken;
+        push(b, r);
+    }
+    b->refresh_count++;
 }
 
 void backend__readers_deinit(struct backend_lmdb *b)
@@ -75,7 +96,7 @@ void backend__readers_deinit(struct backend_lmdb *b)
     if (b->readers == NULL) return;
     unsigned free_count = 0;
     for (struct backend_read *r = pop(b); r != NULL; r = pop(b)) {
-        reader_deinit(b, r);
+        reader_reset(b, r);
         free_count++;
     }
     ASSERT(free_count == b->reader_count); /* else a read transaction is still open */
@@ -83,17 +104,39 @@ void backend__readers_deinit(struct backend_lmdb *b)
     b->readers = NULL;
 }
 
+/* A free reader, looked for again when the writer had taken some out meanwhile. */
+static struct backend_read *take(struct backend_lmdb *b)
+{
+    for (;;) {
+        uint32_t before = b->refresh_count;
+        struct backend_read *r = pop(b);
+        if (r != NULL || (before % 2 == 0 && b->refresh_count == before)) return r;
+    }
+}
+
+/* Makes the reader one of the present environment, which is then not closed under it. */
+static MDB_env *attach(struct backend_lmdb *b, struct backend_read *r)
+{
+    MDB_env *env = b->env;
+    while (r->env != env) {
+        if (r->env != NULL) reader_reset(b, r);
+        r->env = env;
+        env = b->env; /* exchanged meanwhile? */
+    }
+    return env;
+}
+
 int backend__read_begin(void *arg, struct backend_read **out, struct errmsg *em)
 {
     struct backend_lmdb *b = arg;
-    struct backend_read *r = pop(b);
+    struct backend_read *r = take(b);
     if (r == NULL) {
         errmsg_set(em, "backend read: %u read transactions are open", b->reader_count);
         return E_BUSY;
     }
     ASSERT(r->cursor_count == 0);
-    int rc = r->txn != NULL ? mdb_txn_renew(r->txn)
-                            : mdb_txn_begin(b->env, NULL, MDB_RDONLY, &r->txn);
+    MDB_env *env = attach(b, r);
+    int rc = r->txn != NULL ? mdb_txn_renew(r->txn) : mdb_txn_begin(env, NULL, MDB_RDONLY, &r->txn);
     if (rc != 0) {
         push(b, r);
         return backend__error(rc, "backend read", em);
@@ -105,7 +148,11 @@ int backend__read_begin(void *arg, struct backend_read **out, struct errmsg *em)
 void backend__read_end(struct backend_read *r)
 {
     ASSERT(r->cursor_count == 0);
-    mdb_txn_reset(r->txn);
+    if (r->env == r->store->env) {
+        mdb_txn_reset(r->txn);
+    } else {
+        reader_reset(r->store, r);
+    }
     push(r->store, r);
 }
 

@@ -45,12 +45,18 @@ static void keep(struct backend_lmdb *b, uint64_t txn_id, const struct backend_s
     atomic_flag_clear_explicit(&b->size_busy, memory_order_release);
 }
 
-static int measure(struct backend_lmdb *b, MDB_txn *txn, uint64_t last_page,
-                   struct backend_size *out)
+void backend__size_forget(struct backend_lmdb *b)
+{
+    while (atomic_flag_test_and_set_explicit(&b->size_busy, memory_order_acquire)) {}
+    b->size_txn_id = 0;
+    atomic_flag_clear_explicit(&b->size_busy, memory_order_release);
+}
+
+static int measure(MDB_env *env, MDB_txn *txn, uint64_t last_page, struct backend_size *out)
 {
     MDB_stat st;
     uint64_t free_count = 0;
-    int rc = mdb_env_stat(b->env, &st);
+    int rc = mdb_env_stat(env, &st);
     if (rc == 0) rc = count_free(txn, &free_count);
     if (rc != 0) return backend__error(rc, "backend size", NULL);
     uint64_t total = last_page + 1;
@@ -69,9 +75,9 @@ static int size_once(struct backend_lmdb *b, struct backend_size *out)
     uint64_t txn_id = mdb_txn_id(r->txn);
     if (!cached(b, txn_id, out)) {
         MDB_envinfo info;
-        rc = backend__error(mdb_env_info(b->env, &info), "backend size", NULL);
+        rc = backend__error(mdb_env_info(r->env, &info), "backend size", NULL);
         if (rc == 0 && info.me_last_txnid != txn_id) rc = E_AGAIN;
-        if (rc == 0) rc = measure(b, r->txn, info.me_last_pgno, out);
+        if (rc == 0) rc = measure(r->env, r->txn, info.me_last_pgno, out);
         if (rc == 0) keep(b, txn_id, out);
     }
     backend__read_end(r);

@@ -78,6 +78,7 @@ int backend__begin(void *arg, struct backend_tx **out, struct errmsg *em)
     struct backend_lmdb *b = arg;
     ASSERT(b->tx.txn == NULL);
     ASSERT(b->pid == getpid());
+    backend__retired_close(b);
     int rc = mdb_txn_begin(b->env, NULL, 0, &b->tx.txn);
     if (rc != 0) {
         b->tx.txn = NULL;
