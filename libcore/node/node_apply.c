@@ -68,7 +68,7 @@ static void on_lost(struct node_apply *n)
     n->primary = false;
     n->promoting = false;
     n->unconfirmed = false;
-    lease_demote(n->leases);
+    node__lease_lost(n);
 }
 
 static void on_lead(struct node_apply *n, raft_id lead)
@@ -346,6 +346,7 @@ bool node_apply_run(struct node_apply *n, int64_t now_ns, uint32_t budget)
     node__commit_step(n);
     tell_applied(n);
     node__reads_release(n);
+    more |= node__lease_answer(n);
     if (n->stopping) stop_step(n);
     return more && n->fatal.text[0] == '\0';
 }
@@ -357,6 +358,8 @@ void node_apply_tick(struct node_apply *n, int64_t now_ns)
     if (n->fatal.text[0] != '\0') return;
     mvcc_tick(n->mvcc, n->now_ns / 1000000);
     node__expire(n);
+    /* Renewals that came before are served before it is judged what has run out. */
+    (void)node__lease_answer(n);
     node__own_tick(n);
     node__commit_step(n);
 }
@@ -405,6 +408,9 @@ static void init_lists(struct node_apply *n)
     list_init(&n->reads);
     list_init(&n->noted);
     list_init(&n->compacting);
+    list_init(&n->questions);
+    list_init(&n->waiting);
+    list_init(&n->answers);
 }
 
 int node_apply_new(const struct node_apply_opts *opts, const struct apply_start *start,

@@ -3,12 +3,16 @@
 #define NODE_APPLY_INT_H
 
 #include "base/map.h"
+#include "etcdserverpb.pb-c.h"
 #include "lease/lease.h"
 #include "node/node_apply.h"
 #include "node/node_int.h"
+#include "node/node_lease.h"
 
 /* How often expired leases are looked for, as upstream. */
 #define NODE__LEASE_SCAN_NS INT64_C(500000000)
+/* Revocations under way at once, as upstream. */
+#define NODE__REVOKES_MAX 16
 /* How often the leader looks at the cluster's version, as upstream. */
 #define NODE__VERSION_CHECK_NS INT64_C(4000000000)
 /* The log in memory is cut every so many entries, as upstream. */
@@ -31,6 +35,28 @@ struct node__snapshot {
     struct raft_conf_state *conf;
     struct membership *members;
     bool handed_out;
+};
+
+/* A revocation that was proposed. */
+struct node__revoke {
+    uint64_t request_id;
+    int64_t due_ns; /* its proposal counts as lost from then */
+};
+
+/* What has run out: those that the last scan found, and those of them that are under way. */
+struct node__revokes {
+    lease_id ids[LEASE_EXPIRED_PER_SCAN_MAX];
+    size_t at, count;
+    struct node__revoke flight[NODE__REVOKES_MAX];
+    size_t flying;
+};
+
+/* What questions about leases wait for, as it was when they were last looked at. */
+struct node__lease_sight {
+    raft_index applied;
+    int64_t tick_ns;
+    raft_id lead;
+    bool primary, unconfirmed, stopping;
 };
 
 struct node_apply {
@@ -105,6 +131,13 @@ struct node_apply {
     int64_t lease_due_ns;
     bool nospace_wanted;
 
+    /* Leases. */
+    struct node__revokes revokes;
+    struct list questions; /* to be looked at */
+    struct list waiting;   /* until `sight` changes */
+    struct list answers;
+    struct node__lease_sight sight;
+
     bool stopping;
     bool stopped_told;
     bool fatal_told;
@@ -143,7 +176,15 @@ void node__compact_log_step(struct node_apply *n);
 void node__own_start(struct node_apply *n);
 void node__own_tick(struct node_apply *n);
 void node__own_applied(struct node_apply *n, const struct apply_output *out);
+/* Marshals and hands to the raft half, with a header of its own. Returns the request's id, 0 without memory. */
+uint64_t node__propose(struct node_apply *n, Etcdserverpb__InternalRaftRequest *req);
 /* Proposes {ACTIVATE, own id, NOSPACE}; returns its request id, 0 without memory. */
 uint64_t node__raise_nospace(struct node_apply *n);
+
+/* Leases. The first two on a leader only. */
+void node__lease_tick(struct node_apply *n, int64_t gap_ns);
+void node__lease_applied(struct node_apply *n, uint64_t request_id);
+void node__lease_lost(struct node_apply *n);
+bool node__lease_answer(struct node_apply *n); /* true: more to do now */
 
 #endif

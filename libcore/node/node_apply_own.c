@@ -1,5 +1,6 @@
-/* What the member asks of its cluster by itself: publishing its attributes, the cluster's version, alarms, the end of
- * leases. Such requests have an id and nobody who waits; each is asked again until it has happened. */
+/* What the member asks of its cluster by itself: publishing its attributes, the cluster's version, alarms (the end of
+ * leases stands in node_apply_lease.c). Such requests have an id and nobody who waits; each is asked again until it has
+ * happened. */
 #include "alarm/alarm.h"
 #include "base/arena.h"
 #include "base/buf.h"
@@ -10,8 +11,7 @@
 typedef Etcdserverpb__InternalRaftRequest request_msg;
 typedef Etcdserverpb__RequestHeader header_msg;
 
-/* Marshals and hands to the raft half. Returns the request's id, 0 without memory. */
-static uint64_t propose(struct node_apply *n, request_msg *req)
+uint64_t node__propose(struct node_apply *n, request_msg *req)
 {
     ASSERT(n->opts.ids != NULL);
     if (node__apply_reserve(n, 1) < 0) return 0;
@@ -72,7 +72,7 @@ static void publish(struct node_apply *n)
         set.member_attributes = &attributes;
         request_msg req = ETCDSERVERPB__INTERNAL_RAFT_REQUEST__INIT;
         req.cluster_member_attr_set = &set;
-        uint64_t id = propose(n, &req);
+        uint64_t id = node__propose(n, &req);
         if (id != 0) {
             n->publish_id = id;
             n->publish_due_ns = n->now_ns + n->timeout_ns;
@@ -145,7 +145,7 @@ static void version_step(struct node_apply *n)
     set.ver = own;
     request_msg req = ETCDSERVERPB__INTERNAL_RAFT_REQUEST__INIT;
     req.cluster_version_set = &set;
-    if (propose(n, &req) != 0) n->version_due_ns = n->now_ns + NODE__VERSION_CHECK_NS;
+    if (node__propose(n, &req) != 0) n->version_due_ns = n->now_ns + NODE__VERSION_CHECK_NS;
 }
 
 /* --- alarms -------------------------------------------------------------------------------------- */
@@ -159,7 +159,7 @@ uint64_t node__raise_nospace(struct node_apply *n)
     alarm.alarm = ETCDSERVERPB__ALARM_TYPE__NOSPACE;
     request_msg req = ETCDSERVERPB__INTERNAL_RAFT_REQUEST__INIT;
     req.alarm = &alarm;
-    return propose(n, &req);
+    return node__propose(n, &req);
 }
 
 static void nospace_step(struct node_apply *n)
@@ -169,64 +169,6 @@ static void nospace_step(struct node_apply *n)
     struct pb_alarm own = {.member_id = n->opts.apply.member_id, .type = ALARM_NOSPACE};
     if (alarm_find(apply_alarms(n->core), own) || node__raise_nospace(n) != 0)
         n->nospace_wanted = false;
-}
-
-/* --- leases -------------------------------------------------------------------------------------- */
-
-static void revoke(struct node_apply *n, lease_id id)
-{
-    ASSERT(id != LEASE_NONE);
-    Etcdserverpb__LeaseRevokeRequest msg = ETCDSERVERPB__LEASE_REVOKE_REQUEST__INIT;
-    msg.id = id;
-    request_msg req = ETCDSERVERPB__INTERNAL_RAFT_REQUEST__INIT;
-    req.lease_revoke = &msg;
-    /* A lost one is handed out again by the table. */
-    (void)propose(n, &req);
-}
-
-static void checkpoint(struct node_apply *n)
-{
-    struct lease_checkpoint due[64];
-    size_t count = lease_checkpoints_due(n->leases, n->now_ns, due, 64);
-    ASSERT(count <= 64);
-    if (count == 0) return;
-    Etcdserverpb__LeaseCheckpoint msgs[64];
-    Etcdserverpb__LeaseCheckpoint *list[64];
-    for (size_t i = 0; i < count; i++) {
-        etcdserverpb__lease_checkpoint__init(&msgs[i]);
-        msgs[i].id = due[i].id;
-        msgs[i].remaining_ttl = due[i].remaining_s;
-        list[i] = &msgs[i];
-    }
-    Etcdserverpb__LeaseCheckpointRequest msg = ETCDSERVERPB__LEASE_CHECKPOINT_REQUEST__INIT;
-    msg.checkpoints = list;
-    msg.n_checkpoints = count;
-    request_msg req = ETCDSERVERPB__INTERNAL_RAFT_REQUEST__INIT;
-    req.lease_checkpoint = &msg;
-    (void)propose(n, &req);
-}
-
-/* A leader that has not ticked for three heartbeats may have been replaced without knowing it: it asks first. */
-static void confirm_step(struct node_apply *n, int64_t gap_ns)
-{
-    ASSERT(n->opts.tick_ns > 0);
-    if (gap_ns <= 3 * n->opts.tick_ns || n->unconfirmed) return;
-    if (node__apply_reserve(n, 1) < 0) return;
-    n->unconfirmed = true;
-    node__apply_note(n, (struct node_to_raft){.kind = NODE_CONFIRM});
-}
-
-static void lease_step(struct node_apply *n)
-{
-    ASSERT(n->leases != NULL);
-    if (!lease_is_primary(n->leases) || n->unconfirmed || n->now_ns < n->lease_due_ns) return;
-    n->lease_due_ns = n->now_ns + NODE__LEASE_SCAN_NS;
-    lease_id expired[LEASE_EXPIRED_PER_SCAN_MAX];
-    if (node__apply_reserve(n, LEASE_EXPIRED_PER_SCAN_MAX + 1) < 0) return;
-    size_t count = lease_expired(n->leases, n->now_ns, expired, LEASE_EXPIRED_PER_SCAN_MAX);
-    for (size_t i = 0; i < count; i++)
-        revoke(n, expired[i]);
-    checkpoint(n);
 }
 
 /* --- the whole ----------------------------------------------------------------------------------- */
@@ -247,9 +189,8 @@ void node__own_tick(struct node_apply *n)
     publish_step(n);
     nospace_step(n);
     if (n->lead_term == 0) return;
-    confirm_step(n, gap_ns);
     if (n->primary) version_step(n);
-    lease_step(n);
+    node__lease_tick(n, gap_ns);
 }
 
 void node__own_applied(struct node_apply *n, const struct apply_output *out)
@@ -260,6 +201,7 @@ void node__own_applied(struct node_apply *n, const struct apply_output *out)
         n->published = true;
         node__apply_out(n, (struct node_apply_output){.kind = NODE_APPLY_READY});
     }
+    if (n->lead_term != 0) node__lease_applied(n, out->request_id);
     /* Leases begin to run when all of earlier terms is applied, if nobody took over since (design, "Between the
      * two actors"). */
     if (!out->empty || out->replayed || n->lead_term == 0 || out->term != n->lead_term) return;
