@@ -28,6 +28,13 @@ struct message {
 
 /* --- life ------------------------------------------------------------------------------------------- */
 
+static void on_wait_timer(void *arg)
+{
+    struct client *c = arg;
+    c->timed_out = true;
+    loop_stop(c->loop);
+}
+
 int client_new(const struct client_opts *opts, struct client **out, struct errmsg *em)
 {
     struct client *c = alloc_zero(opts->alloc, sizeof *c);
@@ -36,6 +43,7 @@ int client_new(const struct client_opts *opts, struct client **out, struct errms
     if (c->opts.send_bytes_max == 0) c->opts.send_bytes_max = SEND_BYTES_MAX;
     if (c->opts.recv_bytes_max == 0) c->opts.recv_bytes_max = INT32_MAX;
     int rc = loop_new(opts->alloc, &c->loop, em);
+    if (rc == 0) rc = loop_timer_open(c->loop, on_wait_timer, c, &c->wait_timer);
     c->pool = rc < 0 ? NULL : grpc_pool_new(opts->alloc, POOL_BYTES_MAX);
     c->read_buffer = alloc_new(opts->alloc, CLIENT_READ_BYTES);
     c->endpoints = alloc_zero(opts->alloc, (opts->endpoint_count + 1) * sizeof *c->endpoints);
@@ -76,25 +84,19 @@ void client_free(struct client *c)
 
 /* --- waiting -------------------------------------------------------------------------------------------- */
 
-static void on_wait_timer(void *arg)
-{
-    struct client *c = arg;
-    c->timed_out = true;
-    loop_stop(c->loop);
-}
-
 bool client__wait(struct client *c, uint64_t deadline_ns)
 {
-    uint64_t now = client__now(c);
-    if (deadline_ns != GRPC_NEVER && now >= deadline_ns) return false;
-    if (c->wait_timer == NULL && loop_timer_open(c->loop, on_wait_timer, c, &c->wait_timer) < 0)
-        return false;
-    c->timed_out = false;
-    if (deadline_ns != GRPC_NEVER)
-        loop_timer_start(c->wait_timer, (deadline_ns - now) / 1000000 + 1, 0);
-    loop_run(c->loop);
-    loop_timer_stop(c->wait_timer);
-    return !c->timed_out;
+    for (;;) {
+        uint64_t now = client__now(c);
+        if (now >= deadline_ns) return false;
+        c->timed_out = false;
+        if (deadline_ns != GRPC_NEVER)
+            loop_timer_start(c->wait_timer, (deadline_ns - now) / 1000000 + 1, 0);
+        loop_run(c->loop);
+        loop_timer_stop(c->wait_timer);
+        /* The loop's clock lags behind ours a little, so its timer may be early. */
+        if (!c->timed_out) return true;
+    }
 }
 
 void client_interrupt(struct client *c)
@@ -144,13 +146,35 @@ static int status_error(const struct client_status *st)
 
 /* --- streams: what unary calls are made of, too ------------------------------------------------------------ */
 
+static void give_up(struct client_stream *s, struct grpc_client_call *call, int rc)
+{
+    set_status(&s->status, GRPC_RESOURCE_EXHAUSTED, bytes_str(err_text(rc)));
+    grpc_client_cancel(call);
+}
+
+/* Of a unary call: the answer is written where it will be read, so that a large one exists once. */
+static void on_piece(void *arg, struct grpc_client_call *call, uint64_t len, uint64_t at,
+                     struct bytes piece)
+{
+    struct client_stream *s = arg;
+    int rc = at == 0 ? buf_reserve(s->answer, (size_t)len) : 0;
+    if (rc == 0) rc = buf_put_bytes(s->answer, piece);
+    if (rc < 0) give_up(s, call, rc);
+}
+
+static void on_answer(void *arg, struct grpc_client_call *call, struct bytes msg)
+{
+    struct client_stream *s = arg;
+    int rc = buf_put_bytes(s->answer, msg);
+    if (rc < 0) give_up(s, call, rc);
+}
+
 static void on_message(void *arg, struct grpc_client_call *call, struct bytes msg)
 {
     struct client_stream *s = arg;
     struct message *m = alloc_new(s->c->opts.alloc, sizeof *m + msg.len);
     if (m == NULL) {
-        set_status(&s->status, GRPC_RESOURCE_EXHAUSTED, bytes_str("out of memory"));
-        grpc_client_cancel(call);
+        give_up(s, call, E_NOMEM);
         return;
     }
     m->len = msg.len;
@@ -175,7 +199,9 @@ static void on_end(void *arg, struct grpc_client_call *call, const struct grpc_s
     client__wake(s->c);
 }
 
-static const struct grpc_client_events EVENTS = {.on_message = on_message, .on_end = on_end};
+static const struct grpc_client_events STREAM = {.on_message = on_message, .on_end = on_end};
+static const struct grpc_client_events UNARY = {
+    .on_piece = on_piece, .on_message = on_answer, .on_end = on_end};
 
 static size_t put_fields(const struct client *c, const struct client_request *req,
                          struct grpc_field out[4])
@@ -199,7 +225,7 @@ static int start_on(struct client_stream *s, const struct client_request *req, e
                                       .field_count = put_fields(s->c, req, fields),
                                       .deadline_ns = deadline_ns,
                                       .kind = kind,
-                                      .events = &EVENTS,
+                                      .events = kind == GRPC_UNARY ? &UNARY : &STREAM,
                                       .arg = s};
     return grpc_client_start(s->e->conn, &o, client__now(s->c), &s->call);
 }
@@ -253,47 +279,57 @@ static void stream_deinit(struct client_stream *s)
 
 /* --- unary --------------------------------------------------------------------------------------------------- */
 
+/* Sends the one message, or ends the call with why it cannot be sent. */
+static void send_one(struct client_stream *s, struct bytes body)
+{
+    int rc = grpc_client_send(s->call, body);
+    if (rc == 0) {
+        grpc_client_half_close(s->call);
+        return;
+    }
+    char text[128];
+    snprintf(text, sizeof text, "%s", err_text(rc));
+    if (rc == E_TOOBIG) {
+        snprintf(text, sizeof text, "trying to send message larger than max (%zu vs. %u)", body.len,
+                 s->c->opts.send_bytes_max);
+    }
+    set_status(&s->status, GRPC_RESOURCE_EXHAUSTED, bytes_str(text));
+    grpc_client_cancel(s->call);
+}
+
 /* One try. `*again`: the server has surely not begun it. */
 static int unary_once(struct client *c, const struct client_request *req, uint64_t deadline_ns,
                       struct buf *answer, struct client_status *st, bool *again)
 {
     struct client_stream s;
+    size_t before = answer->len;
     stream_init(&s, c);
+    s.answer = answer;
     *again = false;
     int rc = find_endpoint(c, deadline_ns, &s.e, st);
     if (rc < 0) return rc;
     rc = start_on(&s, req, GRPC_UNARY, deadline_ns);
     if (rc < 0) {
-        *again = true;
-        set_status(st, GRPC_UNAVAILABLE, bytes_str("the connection is draining"));
+        *again = rc == E_CLOSED;
+        set_status(st, rc == E_CLOSED ? GRPC_UNAVAILABLE : GRPC_RESOURCE_EXHAUSTED,
+                   bytes_str(rc == E_CLOSED ? "the connection is draining" : err_text(rc)));
         return rc;
     }
-    rc = grpc_client_send(s.call, req->body);
-    if (rc == E_TOOBIG) {
-        char text[128];
-        snprintf(text, sizeof text, "trying to send message larger than max (%zu vs. %u)",
-                 req->body.len, c->opts.send_bytes_max);
-        set_status(&s.status, GRPC_RESOURCE_EXHAUSTED, bytes_str(text));
-        grpc_client_cancel(s.call);
-    } else {
-        grpc_client_half_close(s.call);
-    }
+    send_one(&s, req->body);
     client__flush(s.e);
     while (!s.ended && !c->interrupted)
         (void)client__wait(c, GRPC_NEVER);
-    *again = s.ended && s.unprocessed;
-    *st = s.status;
-    rc = s.status.code == GRPC_OK ? 0 : status_error(&s.status);
-    if (!s.ended) {
+    if (s.ended) {
+        *again = s.unprocessed;
+        *st = s.status;
+        rc = s.status.code == GRPC_OK ? 0 : status_error(&s.status);
+    } else {
         c->interrupted = false;
         set_status(st, GRPC_CANCELED, bytes_str("context canceled"));
         rc = E_INTR;
     }
-    if (rc == 0 && !list_empty(&s.messages)) {
-        const struct message *m = (const struct message *)(const void *)s.messages.next;
-        rc = buf_put(answer, m->data, m->len);
-    }
     stream_deinit(&s);
+    if (rc < 0) answer->len = before;
     return rc;
 }
 
@@ -302,11 +338,31 @@ static uint64_t deadline_of(const struct client *c, const struct client_request 
     return req->timeout_ns == 0 ? GRPC_NEVER : client__now(c) + req->timeout_ns;
 }
 
-static bool may_retry(const struct client_request *req, const struct client_status *st, bool again)
+/* Whether to try again: what the server has not begun; reads that met a connection or member in trouble; what a learner
+ * refuses, as the next endpoint may be a voter. */
+static bool may_retry(const struct client *c, const struct client_request *req, int rc,
+                      const struct client_status *st, bool again)
 {
     if (again) return true;
-    return req->read && st->code == GRPC_UNAVAILABLE &&
-           strcmp(st->text, "etcdclient: no available endpoints") != 0;
+    if (rc == E_NOT_SUPPORTED_FOR_LEARNER) return c->endpoint_count > 1;
+    return req->read && st->code == GRPC_UNAVAILABLE && c->endpoint_count > 0;
+}
+
+/* Waits a moment before the next try. False when the deadline comes first, or an interrupt. */
+static bool pause_before_retry(struct client *c, uint64_t deadline_ns, struct client_status *st)
+{
+    uint64_t until = client__now(c) + RETRY_MS * 1000000ULL;
+    if (until > deadline_ns) until = deadline_ns;
+    while (!c->interrupted && client__wait(c, until))
+        continue;
+    if (c->interrupted) {
+        c->interrupted = false;
+        set_status(st, GRPC_CANCELED, bytes_str("context canceled"));
+        return false;
+    }
+    if (until < deadline_ns) return true;
+    set_status(st, GRPC_DEADLINE_EXCEEDED, bytes_str("context deadline exceeded"));
+    return false;
 }
 
 int client_unary(struct client *c, const struct client_request *req, struct buf *answer,
@@ -324,11 +380,9 @@ int client_unary(struct client *c, const struct client_request *req, struct buf 
             logged_in_anew = true;
             if (client_login(c, &login) == 0) continue;
         }
-        if (rc == 0 || rc == E_INTR || !may_retry(req, st, again)) break;
-        uint64_t pause = client__now(c) + RETRY_MS * 1000000ULL;
-        while (client__now(c) < pause && client__wait(c, pause < deadline ? pause : deadline))
-            continue;
-        if (client__now(c) >= deadline) break;
+        if (rc == 0 || rc == E_INTR || !may_retry(c, req, rc, st, again)) break;
+        if (!pause_before_retry(c, deadline, st))
+            return st->code == GRPC_CANCELED ? E_INTR : E_DEADLINE_EXCEEDED;
     }
     return rc;
 }

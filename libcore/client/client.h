@@ -43,7 +43,7 @@ struct client_status {
 };
 
 /* Gives a client, to be freed with client_free(); connects to nothing yet.
- * Errors: E_NOMEM; E_INVAL an endpoint that cannot be one; E_UNSUPPORTED one that needs TLS. */
+ * Errors: E_NOMEM; E_INVAL an endpoint that is too long; E_UNSUPPORTED one that needs TLS. */
 int client_new(const struct client_opts *opts, struct client **out, struct errmsg *em);
 void client_free(struct client *c);
 
@@ -83,7 +83,7 @@ int client_stream_next(struct client_stream *s, uint64_t timeout_ns, struct buf 
                        struct client_status *st);
 void client_stream_close(struct client_stream *s);
 
-/* Wakes a wait from a signal's task or another descriptor: client_stream_next() then returns E_INTR. */
+/* Ends the wait under way, or else the next one, with E_INTR and "context canceled". Any thread. */
 void client_interrupt(struct client *c);
 
 /* The words that a user sees: etcd's own texts bare, others as `rpc error: code = C desc = TEXT`, the client's own

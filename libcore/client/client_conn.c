@@ -173,6 +173,7 @@ static void try_next(struct endpoint *e)
         int rc = start_connect(e);
         if (e->unix_socket) e->addr_next++;
         if (rc < 0 && rc != E_AGAIN) continue;
+        loop_timer_start(e->timer, CONNECT_MS_MAX, 0);
         if (loop_watch_open(e->c->loop, e->fd, on_event, e, &e->watch) < 0) {
             close_socket(e);
             continue;
@@ -183,6 +184,7 @@ static void try_next(struct endpoint *e)
     pause_endpoint(e);
 }
 
+/* An idle endpoint's name is looked up, which may take the time of the name service. */
 static void begin_connect(struct endpoint *e)
 {
     e->state = ENDPOINT_CONNECTING;
@@ -198,7 +200,11 @@ static void on_timer(void *arg)
     struct endpoint *e = arg;
     if (e->state == ENDPOINT_WAITING) {
         begin_connect(e);
-    } else if (e->conn != NULL) {
+    } else if (e->conn == NULL) {
+        /* This address does not answer at all. */
+        close_socket(e);
+        try_next(e);
+    } else {
         (void)grpc_client_conn_tick(e->conn, client__now(e->c));
         client__flush(e);
     }

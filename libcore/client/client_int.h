@@ -2,6 +2,8 @@
 #ifndef CLIENT_CLIENT_INT_H
 #define CLIENT_CLIENT_INT_H
 
+#include <stdatomic.h>
+
 #include "base/list.h"
 #include "client/client.h"
 #include "grpc/grpc_client.h"
@@ -40,14 +42,15 @@ struct client {
     uint8_t *read_buffer;
     struct loop_timer *wait_timer;
     bool timed_out;
-    bool interrupted;
+    atomic_bool interrupted;
 };
 
 struct client_stream {
     struct client *c;
     struct grpc_client_call *call; /* NULL: ended */
     struct endpoint *e;
-    struct list messages; /* of struct message */
+    struct buf *answer;   /* of a unary call: where its message goes */
+    struct list messages; /* of struct message; of a stream */
     size_t queued_bytes;
     bool held; /* the server waits, since too much is queued here */
     bool ended;
