@@ -271,16 +271,18 @@ TEST_PROGRAMS  := $(filter-out $(TEST_SHIM_C:%.c=$(B)/%),$(TEST_PROGRAM_C:%.c=$(
 .PHONY: test-programs
 test-programs: $(TEST_PROGRAMS)
 $(TEST_PROGRAM_C:%.c=$(B)/%.o): CFLAGS_ALL += -Itest/lib
-$(filter-out %.so,$(TEST_PROGRAMS)): $(B)/%: $(B)/%.o $(TESTLIB_O) $(B)/libcore.a
+RAFT_PROGRAMS := $(patsubst %.c,$(B)/%,$(wildcard test/scenario/raft_*.c))
+$(filter-out %.so $(RAFT_PROGRAMS),$(TEST_PROGRAMS)): $(B)/%: $(B)/%.o $(TESTLIB_O) $(B)/libcore.a
 	@$(CC) $(LDFLAGS_ALL) -o $@ $(filter %.o,$^) $(B)/libcore.a $(PKG_LIBS) $(TEST_LIBS)
 # What the programs of test/bench share.
 BENCHLIB_O := $(patsubst %.c,$(B)/%.o,$(sort $(wildcard test/bench/lib/*.c)))
 $(BENCHLIB_O) $(patsubst %.c,$(B)/%.o,$(wildcard test/bench/*.c)): CFLAGS_ALL += -Itest/bench
 $(patsubst %.c,$(B)/%,$(wildcard test/bench/*.c)): $(BENCHLIB_O)
-# What the programs raft_*.c of test/scenario share.
+# The programs raft_*.c of test/scenario share a folder, and need no more of the library than raft does.
 RAFTLIB_O := $(patsubst %.c,$(B)/%.o,$(sort $(wildcard test/scenario/raft/*.c)))
-$(RAFTLIB_O) $(patsubst %.c,$(B)/%.o,$(wildcard test/scenario/raft_*.c)): CFLAGS_ALL += -Itest/lib -Itest/scenario/raft
-$(patsubst %.c,$(B)/%,$(wildcard test/scenario/raft_*.c)): $(RAFTLIB_O)
+$(RAFTLIB_O) $(RAFT_PROGRAMS:%=%.o): CFLAGS_ALL += -Itest/lib -Itest/scenario/raft
+$(RAFT_PROGRAMS): $(B)/%: $(B)/%.o $(TESTLIB_O) $(RAFTLIB_O) $(foreach m,$(call closure,raft),$(B)/lib/$(m).a)
+	@$(CC) $(LDFLAGS_ALL) -o $@ $(filter %.o,$^) -Wl,--start-group $(filter %.a,$^) -Wl,--end-group $(PKG_LIBS) $(TEST_LIBS)
 $(B)/test/fault/%.so: test/fault/%.c
 	@mkdir -p $(@D)
 	@$(CC) -std=c17 $(OPT) $(WARN) $(WERROR) $(DEFS) -fPIC -shared -o $@ $< -ldl -pthread
