@@ -14,6 +14,7 @@
 
 #include "base/assert.h"
 #include "grpc/grpc.h"
+#include "os/heap.h"
 
 enum { IO_BYTES = 256 * 1024 };
 
@@ -23,17 +24,6 @@ struct peer {
     uint8_t *left; /* pulled, not yet taken by the socket */
     size_t left_len;
 };
-
-static void *heap_resize(void *arg, void *old, size_t old_bytes, size_t new_bytes)
-{
-    (void)arg;
-    (void)old_bytes;
-    if (new_bytes == 0) {
-        free(old);
-        return NULL;
-    }
-    return realloc(old, new_bytes);
-}
 
 static uint64_t now_ns(void)
 {
@@ -143,8 +133,7 @@ int main(int argc, char **argv)
 {
     static uint8_t in[IO_BYTES];
     static uint8_t out[GRPC_PULL_BYTES];
-    const struct alloc heap = {.resize = heap_resize};
-    struct grpc_pool *pool = grpc_pool_new(&heap, 16 * 1024 * 1024);
+    struct grpc_pool *pool = grpc_pool_new(&os_heap, 16 * 1024 * 1024);
     int listener = listen_on((uint16_t)strtoul(argc > 1 ? argv[1] : "23790", NULL, 10));
     int ep = epoll_create1(0);
     struct epoll_event e = {.events = EPOLLIN};

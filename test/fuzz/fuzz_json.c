@@ -2,22 +2,11 @@
  *
  * Built with PLANT_OVERFLOW it holds a bug to be found. */
 #include <stdint.h>
-#include <stdlib.h>
 
 #include "base/assert.h"
 #include "base/json.h"
 #include "membership/membership.h"
-
-static void *heap_resize(void *arg, void *old, size_t old_bytes, size_t new_bytes)
-{
-    (void)arg;
-    (void)old_bytes;
-    if (new_bytes > 0) return realloc(old, new_bytes);
-    free(old);
-    return NULL;
-}
-
-static const struct alloc heap = {.resize = heap_resize};
+#include "os/heap.h"
 
 struct pair {
     struct arena arena;
@@ -27,9 +16,9 @@ struct pair {
 
 static void pair_init(struct pair *p)
 {
-    arena_init(&p->arena, &heap, 1u << 28);
-    buf_init(&p->first, &heap, 1u << 28);
-    buf_init(&p->second, &heap, 1u << 28);
+    arena_init(&p->arena, &os_heap, 1u << 28);
+    buf_init(&p->first, &os_heap, 1u << 28);
+    buf_init(&p->second, &os_heap, 1u << 28);
 }
 
 static void pair_deinit(struct pair *p)
@@ -96,7 +85,7 @@ static void check_tokens(struct bytes in)
     struct json_reader r;
     struct json_token t;
     struct buf text;
-    buf_init(&text, &heap, 1u << 28);
+    buf_init(&text, &os_heap, 1u << 28);
     json_init(&r, in);
     while (json_next(&r, &t) == 0 && t.kind != JSON_END) {
         if (t.kind != JSON_STRING && t.kind != JSON_KEY) continue;

@@ -13,6 +13,7 @@
 #include "grpc_health_v1.pb-c.h"
 #include "leasepb.pb-c.h"
 #include "mvccpb.pb-c.h"
+#include "os/heap.h"
 #include "pb/kv.h"
 #include "pb/pack.h"
 #include "pb/raftpb.h"
@@ -38,19 +39,6 @@ static const ProtobufCMessageDescriptor *const types[] = {
     &v3electionpb__campaign_response__descriptor,
     &grpc__health__v1__health_list_response__descriptor,
 };
-
-static void *heap_resize(void *arg, void *old, size_t old_bytes, size_t new_bytes)
-{
-    (void)arg;
-    (void)old_bytes;
-    if (new_bytes == 0) {
-        free(old);
-        return NULL;
-    }
-    return realloc(old, new_bytes);
-}
-
-static const struct alloc heap = {.resize = heap_resize};
 
 /* The library's view of bytes that we wrote. */
 static void check_library(const ProtobufCMessageDescriptor *type, struct bytes packed)
@@ -89,9 +77,9 @@ static void check_message(const ProtobufCMessageDescriptor *type, struct bytes i
     struct arena arena;
     struct buf first;
     struct buf second;
-    arena_init(&arena, &heap, 1u << 28);
-    buf_init(&first, &heap, 1u << 28);
-    buf_init(&second, &heap, 1u << 28);
+    arena_init(&arena, &os_heap, 1u << 28);
+    buf_init(&first, &os_heap, 1u << 28);
+    buf_init(&second, &os_heap, 1u << 28);
     ProtobufCMessage *msg = NULL;
     if (pb_unpack(type, in, &arena, &msg, NULL) == 0) {
         planted(msg);
@@ -113,7 +101,7 @@ static void check_message(const ProtobufCMessageDescriptor *type, struct bytes i
 static void check_rows(struct bytes in)
 {
     struct buf out;
-    buf_init(&out, &heap, 1u << 24);
+    buf_init(&out, &os_heap, 1u << 24);
     struct pb_kv kv;
     struct pb_kv kv_again;
     if (pb_kv_decode(in, &kv) == 0) {
@@ -135,7 +123,7 @@ static void check_rows(struct bytes in)
         ASSERT(entry.index == entry_again.index && bytes_eq(entry.data, entry_again.data));
     }
     struct arena arena;
-    arena_init(&arena, &heap, 1u << 24);
+    arena_init(&arena, &os_heap, 1u << 24);
     struct pb_snapshot snapshot;
     (void)pb_snapshot_decode(in, &arena, &snapshot);
     struct pb_wal_snapshot record;

@@ -3,31 +3,18 @@
  * First byte: bit 0: the rest is the inner message and gets a right crc here; bit 1: the rest is text for the v2 store's
  * JSON instead. Built with PLANT_OVERFLOW it holds a bug to be found. */
 #include <stdint.h>
-#include <stdlib.h>
 #include <string.h>
 
 #include "base/assert.h"
 #include "base/crc32c.h"
 #include "base/err.h"
+#include "os/heap.h"
 #include "pb/raftpb.h"
 #include "snap/snap.h"
 #include "snap/snap_v2.h"
 #include "wal/wal_conf.h"
 
 enum { WITH_CRC = 1, AS_JSON = 2, BYTES_MAX = 1 << 26 };
-
-static void *heap_resize(void *arg, void *old, size_t old_bytes, size_t new_bytes)
-{
-    (void)arg;
-    (void)old_bytes;
-    if (new_bytes == 0) {
-        free(old);
-        return NULL;
-    }
-    return realloc(old, new_bytes);
-}
-
-static const struct alloc heap = {.resize = heap_resize};
 
 #ifdef PLANT_OVERFLOW
 /* The bug: a conf state is taken to be short. */
@@ -52,8 +39,8 @@ static void check_again(const struct snap *s)
     struct raft_conf_state conf;
     struct snap again;
     struct errmsg em;
-    arena_init(&arena, &heap, BYTES_MAX);
-    buf_init(&file, &heap, BYTES_MAX);
+    arena_init(&arena, &os_heap, BYTES_MAX);
+    buf_init(&file, &os_heap, BYTES_MAX);
     planted(s);
     bool known = pb_conf_state_decode(s->conf, &arena, &cs) == 0 && wal_conf_from(&cs, &conf) == 0;
     if (known) {
@@ -77,7 +64,7 @@ static void check_file(struct bytes in, bool with_crc)
     struct buf file;
     struct snap s = SNAP_EMPTY;
     struct errmsg em;
-    buf_init(&file, &heap, BYTES_MAX);
+    buf_init(&file, &os_heap, BYTES_MAX);
     struct pb_snap_file f = {crc32c(in), in};
     int rc = with_crc ? pb_snap_file_put(&f, &file) : buf_put_bytes(&file, in);
     ASSERT(rc == 0);
@@ -102,7 +89,7 @@ static void check_json(struct bytes in)
                        .is_learner = in.len % 5 == 0};
     uint64_t removed[] = {1, 2};
     struct snap_v2_store s = {&m, in.len % 2, removed, in.len % 3, url[0]};
-    buf_init(&out, &heap, BYTES_MAX);
+    buf_init(&out, &os_heap, BYTES_MAX);
     int rc = snap_v2_encode(&s, &out);
     ASSERT(rc == 0);
     for (size_t i = 0; i < out.len; i++)

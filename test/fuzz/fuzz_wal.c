@@ -5,13 +5,13 @@
  * that the fuzzer reaches what lies behind the checks; else the rest is a segment as it is. Bit 1: the second half is a
  * second segment. Built with PLANT_OVERFLOW it holds a bug to be found. */
 #include <stdint.h>
-#include <stdlib.h>
 #include <string.h>
 
 #include "base/assert.h"
 #include "base/crc32c.h"
 #include "base/endian.h"
 #include "base/err.h"
+#include "os/heap.h"
 #include "pb/raftpb.h"
 #include "simdisk.h"
 #include "wal/wal.h"
@@ -21,19 +21,6 @@
 enum { FRAMED = 1, TWO = 2, BAD_CRC = 0x80, LONG = 0x40, LONG_FACTOR = 64, SEGMENT_BYTES = 8192 };
 
 #define DIR "wal"
-
-static void *heap_resize(void *arg, void *old, size_t old_bytes, size_t new_bytes)
-{
-    (void)arg;
-    (void)old_bytes;
-    if (new_bytes == 0) {
-        free(old);
-        return NULL;
-    }
-    return realloc(old, new_bytes);
-}
-
-static const struct alloc heap = {.resize = heap_resize};
 
 /* ---- the log ---------------------------------------------------------------------------------------- */
 
@@ -61,7 +48,7 @@ static size_t put_one(struct buf *out, struct bytes in, uint32_t *crc)
     size_t len = in.data[1];
     if (len > in.len - 2) len = in.len - 2;
     struct buf data;
-    buf_init(&data, &heap, 1u << 20);
+    buf_init(&data, &os_heap, 1u << 20);
     for (int i = 0; i < ((kind & LONG) != 0 ? LONG_FACTOR : 1); i++)
         must(buf_put(&data, in.data + 2, len));
     int64_t type = kind & 7;
@@ -75,7 +62,7 @@ static void put_segment(struct simdisk *d, const char *name, struct bytes in, bo
                         uint32_t *crc)
 {
     struct buf out;
-    buf_init(&out, &heap, 1u << 26);
+    buf_init(&out, &os_heap, 1u << 26);
     if (framed) put_frame(&out, WAL_CRC, BYTES_EMPTY, *crc);
     while (framed && in.len >= 2) {
         size_t used = put_one(&out, in, crc);
@@ -168,7 +155,7 @@ static void write_on(const struct wal_opts *o)
     struct wal *w;
     if (wal_open_repair(o, DIR, zero, &c, NULL, &w, &em) < 0) return;
     check_entries(&c);
-    struct raft_entry e = {1, c.entry_count + 1, RAFT_ENTRY_NORMAL, rcbuf_new(&heap, 600)};
+    struct raft_entry e = {1, c.entry_count + 1, RAFT_ENTRY_NORMAL, rcbuf_new(&os_heap, 600)};
     ASSERT(e.data != NULL);
     memset(e.data->data, 1, e.data->len);
     struct raft_hard_state s = {7, 7, 7};
@@ -193,7 +180,8 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t len)
 {
     if (len == 0) return 0;
     struct simdisk *d = make_log(bytes_of(data + 1, len - 1), data[0]);
-    struct wal_opts o = {.disk = simdisk_face(d), .alloc = &heap, .segment_bytes = SEGMENT_BYTES};
+    struct wal_opts o = {
+        .disk = simdisk_face(d), .alloc = &os_heap, .segment_bytes = SEGMENT_BYTES};
     read_only(&o);
     read_on(&o);
     write_on(&o);

@@ -14,6 +14,7 @@
 #include "base/assert.h"
 #include "base/endian.h"
 #include "base/err.h"
+#include "os/heap.h"
 #include "realdisk.h"
 
 enum { RAW = 1, USE = 2, ROWS = 90, FILE_BYTES_MAX = 1 << 18 };
@@ -26,17 +27,6 @@ static struct {
     uint8_t now[FILE_BYTES_MAX];
     size_t now_bytes;
 } fuzz;
-
-static void *heap_resize(void *arg, void *old, size_t old_bytes, size_t new_bytes)
-{
-    (void)arg;
-    (void)old_bytes;
-    if (new_bytes != 0) return realloc(old, new_bytes);
-    free(old);
-    return NULL;
-}
-
-static const struct alloc heap = {.resize = heap_resize};
 
 static void must(int rc)
 {
@@ -70,7 +60,7 @@ static const struct disk memory = {.read = mem_read, .file_stat = mem_stat};
 
 static struct backend_lmdb *open_store(bool create)
 {
-    struct backend_lmdb_opts o = {.alloc = &heap,
+    struct backend_lmdb_opts o = {.alloc = &os_heap,
                                   .disk = realdisk(),
                                   .path = fuzz.path,
                                   .create = create,
@@ -184,7 +174,7 @@ static int walk_now(void)
     struct walk_stats stats;
     struct errmsg em;
     em.text[0] = 0;
-    int rc = backend_walk_file(&memory, NULL, "db", &heap, &opts, &stats, &em);
+    int rc = backend_walk_file(&memory, NULL, "db", &os_heap, &opts, &stats, &em);
     ASSERT(rc == 0 || rc == E_CORRUPT || rc == E_UNSUPPORTED || rc == E_EOF);
     ASSERT((rc == 0) == (em.text[0] == 0));
     return rc;
@@ -216,7 +206,7 @@ static void use_with_lmdb(void)
     read_all(&face);
     put_rows(&face, 10, 500);
     backend_lmdb_close(b);
-    must(backend_walk(realdisk(), fuzz.path, &heap, NULL, NULL, NULL));
+    must(backend_walk(realdisk(), fuzz.path, &os_heap, NULL, NULL, NULL));
 }
 
 int LLVMFuzzerTestOneInput(const uint8_t *data, size_t len);
