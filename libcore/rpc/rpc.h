@@ -82,6 +82,9 @@ struct rpc_member {
     struct apply *apply; /* quota questions only */
     const struct backend *backend;
     const struct clock *clock;
+    struct rpc_hub *hub;       /* tells threads what is published (rpc/rpc_hub.h) */
+    int64_t watch_progress_ns; /* --watch-progress-notify-interval; 0: 10 minutes */
+    int64_t election_ns;       /* how often a stream that wants a leader looks for one; 0: never */
     uint32_t request_bytes_max; /* --max-request-bytes */
     uint32_t txn_ops_max;       /* --max-txn-ops */
     const char *const *cors;    /* --cors; "*" allows all origins */

@@ -96,4 +96,5 @@ void rpc_thread_drain(struct rpc_thread *t)
         grpc_call_finish_err(c->call, rc);
         rpc__end(c);
     }
+    rpc__watch_drain(t);
 }

@@ -33,6 +33,7 @@ struct rpc_call {
     void (*resume)(struct rpc_call *c);      /* non-NULL while a wait is out */
     void (*on_writable)(struct rpc_call *c); /* wanted by a stream that waits for room */
     void *state;                             /* of the method */
+    bool wants_leader; /* metadata hasleader: a stream ends when there is none */
     struct {
         struct mvcc_view *view;
         int64_t rev;
@@ -62,6 +63,7 @@ struct rpc_thread {
     struct rpc_wait **chain_end;
     struct list health_watches; /* of struct health_watch */
     struct list http_waits;     /* of struct http_wait: requests that wait for the member */
+    struct rpc_watch *watch;    /* rpc_watch_int.h */
 };
 
 /* The method behind a path, or NULL; `*service_known` tells whether its service has any. */
@@ -157,6 +159,12 @@ const char *rpc__alarm_name(int32_t type);
 /* Fills the handlers of rpc_http.c. */
 void rpc__http_init(struct rpc_thread *t);
 
+/* The thread's part of the Watch service. Errors: E_NOMEM, E_TOOBIG. */
+int rpc__watch_init(struct rpc_thread *t);
+void rpc__watch_deinit(struct rpc_thread *t);
+/* Ends all watch streams: the member stops. */
+void rpc__watch_drain(struct rpc_thread *t);
+
 /* --- the handlers ------------------------------------------------------------------------------ */
 
 #define RPC(service, name, kind, handler, drop) void handler(struct rpc_call *c, struct bytes msg);
@@ -167,5 +175,6 @@ void rpc__range_stream_drop(struct rpc_call *c);
 void rpc__hash_drop(struct rpc_call *c);
 void rpc__txn_drop(struct rpc_call *c);
 void rpc__health_drop(struct rpc_call *c);
+void rpc__watch_drop(struct rpc_call *c);
 
 #endif

@@ -254,6 +254,7 @@ static enum grpc_kind on_call(void *arg, struct grpc_call *call, const struct gr
     c->t = t;
     c->call = call;
     c->method = rpc__find(head->service, head->method, &known);
+    c->wants_leader = bytes_eq(grpc_head_get(head, "hasleader"), bytes_str("true"));
     grpc_call_set_data(call, c);
     return c->method->kind;
 }
@@ -315,6 +316,11 @@ int rpc_thread_new(const struct rpc_member *member, struct loop *loop, const str
     list_init(&t->health_watches);
     list_init(&t->http_waits);
     rpc__http_init(t);
+    int rc = rpc__watch_init(t);
+    if (rc < 0) {
+        rpc_thread_free(t);
+        return rc;
+    }
     *out = t;
     return 0;
 }
@@ -323,6 +329,7 @@ void rpc_thread_free(struct rpc_thread *t)
 {
     if (t == NULL) return;
     ASSERT(t->pending == 0);
+    rpc__watch_deinit(t);
     arena_deinit(&t->scratch);
     buf_deinit(&t->out);
     grpc_pool_free(t->pool);

@@ -4,6 +4,7 @@
 #include "alarm/alarm.h"
 #include "base/assert.h"
 #include "base/err.h"
+#include "rpc/rpc_hub.h"
 
 enum {
     STEPS_PER_RUN =
@@ -198,6 +199,7 @@ static void flush(void *arg)
     while (node_apply_take(s->apply, &o) > 0) {
         if (give(s, &o)) return;
     }
+    rpc_hub_publish(s->member.hub);
     answer_commit_waits(s);
     arm_deadline(s);
     if (more) server__lone_post(s, &s->apply_continue, false, APPLY_IN_CONTINUE, false);

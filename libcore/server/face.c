@@ -7,6 +7,7 @@
 #include "base/err.h"
 #include "os/heap.h"
 #include "pb/wire.h"
+#include "rpc/rpc_hub.h"
 
 static uint64_t next_request_id(void *arg)
 {
@@ -190,5 +191,8 @@ void server__face_init(struct server *s)
                                     .members = members,
                                     .alarms = alarms,
                                     .work = work,
-                                    .metrics = server__metrics};
+                                    .metrics = server__metrics,
+                                    .watch_progress_ns = c->watch_progress_notify_interval,
+                                    .election_ns = (int64_t)c->election_timeout * 1000000};
+    if (rpc_hub_new(s->mvcc, s->alloc, &s->member.hub) < 0) (void)server__need(s, SIZE_MAX);
 }

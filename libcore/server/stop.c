@@ -9,6 +9,7 @@
 #include "base/assert.h"
 #include "base/err.h"
 #include "os/sdnotify.h"
+#include "rpc/rpc_hub.h"
 #include "server/server_int.h"
 
 enum {
@@ -208,6 +209,7 @@ bool server__take_down(struct server *s)
     }
     for (unsigned i = 0; i < s->io_count; i++)
         conn_set_free(s->io[i].conns);
+    rpc_hub_free(s->member.hub);
     server__unboot(s);
     for (unsigned i = 0; i < s->io_count; i++)
         loop_free(s->io[i].loop);

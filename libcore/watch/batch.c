@@ -123,6 +123,34 @@ static int add(struct watch_batch *b, const struct mvcc_change *c)
     return 0;
 }
 
+struct watch_batch *watch__batch_new(const struct alloc *alloc, int64_t from, int64_t to)
+{
+    struct watch_batch *b = alloc_zero(alloc, sizeof *b);
+    if (b == NULL) return NULL;
+    atomic_init(&b->refs, 1);
+    b->alloc = alloc;
+    b->from = from;
+    b->to = to;
+    return b;
+}
+
+int watch__batch_append(struct watch_batch *out, const struct watch_batch *b, int64_t from)
+{
+    ASSERT(out->to < from && from <= b->to);
+    for (size_t i = watch_batch_find(b, from); i < b->count; i++) {
+        struct watch_event e = b->events[i];
+        int rc = reserve_event(out);
+        if (rc == 0) rc = reserve_bytes(out, e.len);
+        if (rc < 0) return rc;
+        memcpy(out->bytes->data + out->used, b->bytes->data + e.at, e.len);
+        e.at = out->used;
+        out->used += e.len;
+        out->events[out->count++] = e;
+    }
+    out->to = b->to;
+    return 0;
+}
+
 /* --- reading history --------------------------------------------------------------------------- */
 
 int watch_builder_open(struct watch_builder *b, struct mvcc *m, const struct alloc *alloc,
@@ -130,7 +158,7 @@ int watch_builder_open(struct watch_builder *b, struct mvcc *m, const struct all
 {
     ASSERT(b->batch == NULL);
     ASSERT(from > 0 && from <= to);
-    struct watch_batch *batch = alloc_zero(alloc, sizeof *batch);
+    struct watch_batch *batch = watch__batch_new(alloc, from, to);
     if (batch == NULL) return E_NOMEM;
     int rc = mvcc_view_open_history(m, from, &b->view);
     if (rc < 0) {
@@ -138,10 +166,6 @@ int watch_builder_open(struct watch_builder *b, struct mvcc *m, const struct all
         return rc;
     }
     ASSERT(to <= b->view.rev);
-    atomic_init(&batch->refs, 1);
-    batch->alloc = alloc;
-    batch->from = from;
-    batch->to = to;
     mvcc_history_init(&b->history, &b->view, from, to);
     if (PLANTED(PLANT_EARLY)) b->history.to = to + 1;
     b->batch = batch;

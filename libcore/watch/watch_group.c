@@ -146,6 +146,29 @@ struct watch_batch *watch__ring_find(const struct watch_shard *s, int64_t rev)
     return NULL;
 }
 
+/* A sweep gives what it has of a slice as one response, so it takes several batches as one. */
+static int join_batches(const struct watch_shard *s, int64_t until, struct watch_batch *out)
+{
+    while (out->to < until && out->count < WATCH_SLICE_EVENTS && out->used < WATCH_SLICE_BYTES) {
+        const struct watch_batch *b = watch__ring_find(s, out->to + 1);
+        if (b == NULL) return 0;
+        int rc = watch__batch_append(out, b, out->to + 1);
+        if (rc < 0) return rc;
+    }
+    return 0;
+}
+
+struct watch_batch *watch__ring_take(const struct watch_shard *s, int64_t rev, int64_t until)
+{
+    struct watch_batch *first = watch__ring_find(s, rev);
+    if (first == NULL || first->to >= until) return watch_batch_ref(first);
+    struct watch_batch *out = watch__batch_new(s->alloc, rev, rev - 1);
+    if (out == NULL) return watch_batch_ref(first);
+    if (join_batches(s, until, out) == 0) return out;
+    watch_batch_unref(out);
+    return watch_batch_ref(first);
+}
+
 void watch__ring_put(struct watch_shard *s, struct watch_batch *b)
 {
     size_t max = s->opts.ring_bytes_max;

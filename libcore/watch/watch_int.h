@@ -67,6 +67,14 @@ struct watch_watcher *watch__cover_first(const struct watch_index *ix, struct by
                                          struct watch__cover *c);
 struct watch_watcher *watch__cover_next(const struct watch_index *ix, struct watch__cover *c);
 
+/* --- batch.c ----------------------------------------------------------------------------------- */
+
+/* An empty batch with one reference; NULL without memory. */
+struct watch_batch *watch__batch_new(const struct alloc *alloc, int64_t from, int64_t to);
+/* Appends the events of `b` from revision `from` on; `out` is not shared yet and ends before it. Errors: E_NOMEM (`out` is then good
+ * only to be dropped). */
+int watch__batch_append(struct watch_batch *out, const struct watch_batch *b, int64_t from);
+
 /* --- groups --------------------------------------------------------------------------------------- */
 
 /* Watchers that are given the same events at the same time. */
@@ -135,6 +143,9 @@ void watch__leave(struct watch_watcher *w);
 
 /* The batch that has `rev`, or NULL. */
 struct watch_batch *watch__ring_find(const struct watch_shard *s, int64_t rev);
+/* Gives a reference to a batch with everything from `rev` on, up to `until` as far as one slice and the ring go: one of the ring's,
+ * or several of them joined. NULL when the ring does not have `rev`. */
+struct watch_batch *watch__ring_take(const struct watch_shard *s, int64_t rev, int64_t until);
 void watch__ring_put(struct watch_shard *s, struct watch_batch *b);
 void watch__ring_clear(struct watch_shard *s);
 

@@ -61,23 +61,14 @@ static void take_batch(struct watch_group *g, struct watch_batch *b)
     g->at = watch_batch_find(b, g->pos);
 }
 
-/* History is read up to where the ring begins. */
-static int64_t slice_end(const struct watch_shard *s, const struct watch_group *g, int64_t until)
-{
-    if (s->ring.count == 0) return until;
-    int64_t ring = s->ring.batches[s->ring.first]->from;
-    return ring > g->pos && ring <= until ? ring - 1 : until;
-}
-
 static int open_slice(struct watch_shard *s, struct watch_group *g, int64_t until)
 {
-    struct watch_batch *b = watch__ring_find(s, g->pos);
+    struct watch_batch *b = watch__ring_take(s, g->pos, g->live ? g->pos : until);
     if (b != NULL) {
-        take_batch(g, watch_batch_ref(b));
+        take_batch(g, b);
         return 1;
     }
-    int64_t end = slice_end(s, g, until);
-    int rc = watch_builder_open(&g->builder, s->mvcc, s->alloc, g->pos, end);
+    int rc = watch_builder_open(&g->builder, s->mvcc, s->alloc, g->pos, until);
     return rc < 0 ? refused(s, g, rc) : 1;
 }
 
