@@ -2,11 +2,22 @@
  *
  * Rows come in revision order. A hash table finds the item of each row's key; at the end the table is packed into
  * an array in place, sorted by key, and made into a tree in one go. The hash is seeded by the caller, so
- * that no set of keys is slow on purpose. Leases of newest rows are noted aside and reported at the end. */
+ * that no set of keys is slow on purpose. A table of a million keys is in no cache: a row is placed a few rows late, when
+ * the slot that was asked for at once has arrived. Leases of newest rows are noted aside and reported at the end. */
 #include "mvcc/mvcc_int.h"
 #include "pb/kv.h"
 
-enum { SLOTS_MIN = 1024 };
+enum { SLOTS_MIN = 1024, PENDING = 16 };
+
+/* A row on its way into the table. */
+struct pending {
+    struct mvcc_item
+        *item; /* with its key, and thrown away if the table has that key; NULL: no row */
+    uint64_t hash;
+    struct mvcc_rev rev;
+    bool tomb;
+    int64_t create, version, lease;
+};
 
 struct leased {
     struct mvcc_item *item;
@@ -22,6 +33,8 @@ struct mvcc_load {
     size_t used;
     uint64_t seed;
     struct mvcc_rev last;
+    struct pending pending[PENDING]; /* a ring; the oldest is at `pending_next` */
+    size_t pending_next;
     struct leased *leased;
     size_t leased_count, leased_cap;
     void (*on_lease)(void *arg, struct bytes key, int64_t lease);
@@ -35,6 +48,8 @@ void mvcc__load_free(struct mvcc *m)
     for (size_t i = 0; l->slots != NULL && i < l->slot_count; i++) {
         mvcc__item_free(m->alloc, l->slots[i].item);
     }
+    for (size_t i = 0; i < PENDING; i++)
+        mvcc__item_free(m->alloc, l->pending[i].item);
     alloc_free(m->alloc, l->slots, l->slot_count * sizeof *l->slots);
     alloc_free(m->alloc, l->leased, l->leased_cap * sizeof *l->leased);
     alloc_free(m->alloc, l, sizeof *l);
@@ -136,21 +151,23 @@ static int slots_grow(const struct alloc *a, struct mvcc_load *l)
     return 0;
 }
 
-/* The item of `key`, made when it is new. NULL without memory. */
-static struct mvcc_item *load_item(const struct alloc *a, struct mvcc_load *l, struct bytes key)
+/* The item of p's key: the one in the table, or p's own, which is the table's then. NULL without memory. */
+static struct mvcc_item *place_item(const struct alloc *a, struct mvcc_load *l, struct pending *p)
 {
     if (l->used >= l->slot_count / 4 * 3 && slots_grow(a, l) < 0) return NULL;
-    uint64_t hash = key_hash(key, l->seed);
-    size_t i = hash & (l->slot_count - 1);
+    struct mvcc_item *own = p->item;
+    struct bytes key = mvcc__item_key(own);
+    size_t i = p->hash & (l->slot_count - 1);
+    p->item = NULL;
     for (; l->slots[i].item != NULL; i = (i + 1) & (l->slot_count - 1)) {
-        if (l->slots[i].chunk != hash) continue;
-        if (bytes_eq(mvcc__item_key(l->slots[i].item), key)) return l->slots[i].item;
+        struct mvcc_item *it = l->slots[i].item;
+        if (l->slots[i].chunk != p->hash || !bytes_eq(mvcc__item_key(it), key)) continue;
+        mvcc__item_free(a, own);
+        return it;
     }
-    struct mvcc_item *it = mvcc__item_new(a, key);
-    if (it == NULL) return NULL;
-    l->slots[i] = (struct mvcc_sort_ref){hash, it};
+    l->slots[i] = (struct mvcc_sort_ref){p->hash, own};
     l->used++;
-    return it;
+    return own;
 }
 
 static int note_lease(const struct alloc *a, struct mvcc_load *l, struct leased note)
@@ -167,27 +184,53 @@ static int note_lease(const struct alloc *a, struct mvcc_load *l, struct leased 
     return 0;
 }
 
-/* Adds one row to its item. The first row of a key brings create revision and version along, for earlier ones may be
+/* Adds a row to its item. The first row of a key brings create revision and version along, for earlier ones may be
  * compacted away; a deletion of what is deleted already is ignored. */
-static int load_change(struct mvcc *m, struct mvcc_rev rev, bool tomb, const struct pb_kv *kv)
+static int place_row(struct mvcc *m, struct pending *p)
 {
     struct mvcc_load *l = m->load;
-    struct mvcc_item *it = load_item(m->alloc, l, kv->key);
+    struct mvcc_item *it = place_item(m->alloc, l, p);
     if (it == NULL) return E_NOMEM;
     bool fresh = it->mod == 0;
-    if (tomb && it->tomb) return 0;
+    if (p->tomb && it->tomb) return 0;
     struct mvcc_item_change ch;
     int rc = mvcc__item_prepare(m->alloc, it, &ch);
     if (rc < 0) return rc;
-    mvcc__item_store(it, &ch, rev.main, rev.sub, tomb);
+    mvcc__item_store(it, &ch, p->rev.main, p->rev.sub, p->tomb);
     mvcc__item_settle(m->alloc, &ch);
-    if (fresh && !tomb) {
-        it->create = kv->create_revision;
-        it->version = kv->version;
+    if (fresh && !p->tomb) {
+        it->create = p->create;
+        it->version = p->version;
     }
-    it->leased = !tomb && kv->lease != 0;
+    it->leased = !p->tomb && p->lease != 0;
     if (!it->leased) return 0;
-    return note_lease(m->alloc, l, (struct leased){it, kv->lease, rev.main, rev.sub});
+    return note_lease(m->alloc, l, (struct leased){it, p->lease, p->rev.main, p->rev.sub});
+}
+
+/* Places the oldest pending row, if there is one, and makes its place the next to be filled. */
+static int place_oldest(struct mvcc *m)
+{
+    struct pending *p = &m->load->pending[m->load->pending_next];
+    int rc = p->item == NULL ? 0 : place_row(m, p);
+    m->load->pending_next = (m->load->pending_next + 1) % PENDING;
+    return rc;
+}
+
+static int load_change(struct mvcc *m, struct mvcc_rev rev, bool tomb, const struct pb_kv *kv)
+{
+    struct mvcc_load *l = m->load;
+    struct pending *p = &l->pending[l->pending_next];
+    int rc = place_oldest(m);
+    if (rc < 0) return rc;
+    *p = (struct pending){.item = mvcc__item_new(m->alloc, kv->key),
+                          .hash = key_hash(kv->key, l->seed),
+                          .rev = rev,
+                          .tomb = tomb,
+                          .create = kv->create_revision,
+                          .version = kv->version,
+                          .lease = kv->lease};
+    __builtin_prefetch(&l->slots[p->hash & (l->slot_count - 1)]);
+    return p->item == NULL ? E_NOMEM : 0;
 }
 
 int mvcc_load_row(struct mvcc *m, struct bytes rev_key, struct bytes value, struct errmsg *em)
@@ -295,6 +338,8 @@ int mvcc_load_end(struct mvcc *m, const struct mvcc_meta *meta, struct errmsg *e
     struct mvcc_load *l = m->load;
     ASSERT(l != NULL);
     int rc = load_meta(m, meta, em);
+    for (size_t i = 0; i < PENDING && rc == 0; i++)
+        rc = place_oldest(m);
     if (rc < 0) return rc;
     size_t n = slots_pack(l);
     mvcc__sort(l->slots, n, l->seed);
