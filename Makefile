@@ -215,7 +215,7 @@ BUILD_PACKAGES := gcc libc6-dev pkg-config protobuf-c-compiler libprotobuf-c-dev
     libnghttp2-dev libssl-dev libuv1-dev libhttp-parser-dev libjson-c-dev libyaml-dev libcrypt-dev zlib1g-dev scdoc
 TEST_PACKAGES := libcmocka-dev bats bats-support bats-assert bats-file clang clang-format llvm libclang-rt-14-dev \
     python3 python3-venv protobuf-compiler etcd-client golang-go xz-utils procps binutils curl ca-certificates man-db \
-    zsh fish systemd clang-tidy
+    zsh fish systemd strace
 
 .PHONY: deps deps-build deps-test
 deps: deps-build deps-test
@@ -257,6 +257,8 @@ $(1): all test-programs
 	@test/run.py $(1)="$(call suite_command,$(1))"
 endef
 $(foreach s,$(SUITES),$(eval $(call suite_rule,$(s))))
+# On its own every cut and a hundred crashes; in `make check` a part of them.
+fault: export FAULT = long
 EMPTY_SUITES := $(filter-out $(SUITES),scenario cli sim fault interop house)
 .PHONY: $(EMPTY_SUITES) bench
 $(EMPTY_SUITES):
@@ -345,6 +347,7 @@ quick:
 # A look now and then, at one module or at all: clang-tidy finds what the compilers do not.
 .PHONY: tidy
 tidy: $(GEN_H)
+	@.ci/packages clang-tidy
 	@clang-tidy --quiet $(filter libcore/$(if $(M),$(M)/)%,$(LIB_C)) -- -std=c17 $(DEFS) -Ilibcore -isystem $(GEN) $(PKG_CFLAGS)
 
 .PHONY: help clean format
