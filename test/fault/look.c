@@ -126,7 +126,6 @@ static void do_compact(struct client *c, char **argv)
 {
     Etcdserverpb__CompactionRequest m = ETCDSERVERPB__COMPACTION_REQUEST__INIT;
     m.revision = strtoll(argv[0], NULL, 10);
-    m.physical = true;
     free_answer(call(c, "/etcdserverpb.KV/Compact", &m.base,
                      &etcdserverpb__compaction_response__descriptor));
 }
