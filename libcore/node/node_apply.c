@@ -101,7 +101,10 @@ static void on_conf_done(struct node_apply *n, const struct raft_conf_state *cs)
 static void on_read_ok(struct node_apply *n, const struct node_to_apply *note)
 {
     ASSERT(note->kind == NODE_READ_OK);
-    if (note->confirm) n->unconfirmed = false;
+    if (note->confirm) {
+        n->unconfirmed = false;
+        n->confirmed_ns = n->now_ns;
+    }
     node__reads_wait(n, note->waiter, note->index);
 }
 

@@ -97,6 +97,7 @@ struct node_apply {
     bool primary;        /* leases are promoted or being promoted */
     bool promoting;
     bool unconfirmed; /* it may have lost the lead while it did not tick */
+    int64_t confirmed_ns; /* when it last heard that it has not */
     int64_t lead_elected_ns;
     raft_id lead;
 

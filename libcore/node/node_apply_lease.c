@@ -25,7 +25,8 @@ typedef Etcdserverpb__InternalRaftRequest request_msg;
 static bool stalled(const struct node_apply *n)
 {
     ASSERT(n->opts.tick_ns > 0);
-    return n->now_ns - n->tick_last_ns > 3 * n->opts.tick_ns;
+    int64_t sure_ns = n->tick_last_ns > n->confirmed_ns ? n->tick_last_ns : n->confirmed_ns;
+    return n->now_ns - sure_ns > 3 * n->opts.tick_ns;
 }
 
 /* A leader that has not ticked for three heartbeats may have been replaced without knowing it: it asks first. */

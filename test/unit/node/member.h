@@ -98,6 +98,7 @@ struct member_world {
     uint64_t snapshot_count;
     uint64_t catchup_entries;
     size_t run_bytes_max;
+    int64_t checkpoint_interval_ns; /* of leases */
     bool plant_reply_before_sync;
     bool plant_store_ahead;
 
@@ -490,7 +491,9 @@ static inline int member_open_store(struct member_world *w, struct apply_start *
     const struct backend *b = &w->store.face;
     const struct mvcc_opts mo = {
         .alloc = a, .index_lock = &member_lock, .backend = b, .run_bytes_max = w->run_bytes_max};
-    const struct lease_config lc = {.ttl_s_min = 1, .retry_ns = 1000000000};
+    const struct lease_config lc = {.ttl_s_min = 1,
+                                    .retry_ns = 1000000000,
+                                    .checkpoint_interval_ns = w->checkpoint_interval_ns};
     int rc = mvcc_open(&mo, &w->mvcc, em);
     if (rc == 0) rc = lease_new(&lc, a, &w->leases);
     if (rc == 0) rc = membership_load(a, b, r, &w->members, em);
