@@ -29,14 +29,12 @@ static int from_members(struct ctl *ctl, const Etcdserverpb__MemberListResponse 
     return CLI_OK;
 }
 
-/* The settings, and the endpoints they name: those given, or with --cluster those of all members. */
-static int endpoints_of(struct ctl *ctl, struct cli_call *call, struct cli_words *out,
-                        struct errmsg *em)
+int ctl_endpoints(struct ctl *ctl, struct cli_call *call, bool cluster, struct cli_words *out,
+                  struct errmsg *em)
 {
-    const struct ctl_endpoint_values *v = call->group_values;
     int status = ctl_settings(ctl, call, em);
     *out = ctl->globals.endpoints;
-    if (status != CLI_OK || !v->cluster) return status;
+    if (status != CLI_OK || !cluster) return status;
     Etcdserverpb__MemberListResponse *members = NULL;
     status = ctl_credentials(ctl, em);
     if (status == CLI_OK && ctl_dial(ctl, &ctl->globals.endpoints, &ctl->client, em) != CLI_OK)
@@ -48,6 +46,13 @@ static int endpoints_of(struct ctl *ctl, struct cli_call *call, struct cli_words
         return status;
     }
     return from_members(ctl, members, out, em);
+}
+
+static int endpoints_of(struct ctl *ctl, struct cli_call *call, struct cli_words *out,
+                        struct errmsg *em)
+{
+    const struct ctl_endpoint_values *v = call->group_values;
+    return ctl_endpoints(ctl, call, v->cluster, out, em);
 }
 
 /* --- one after the other ------------------------------------------------------------------------------ */

@@ -71,6 +71,13 @@ static const struct cli_flag MEMBER_LIST_ROWS[] = {
     {"consistency", CLI_STRING, 0, offsetof(struct ctl_member_list_values, consistency), "l",
      "ask the cluster first (l), or take what this member has (s)", "l s"}};
 
+static const struct cli_flag TIME_TO_LIVE_ROWS[] = {
+    {"keys", CLI_BOOL, 0, offsetof(struct ctl_time_to_live_values, keys), NULL,
+     "list the keys that hang on the lease, too", NULL}};
+static const struct cli_flag KEEP_ALIVE_ROWS[] = {{"once", CLI_BOOL, 0,
+                                                   offsetof(struct ctl_keep_alive_values, once),
+                                                   NULL, "renew once and end", NULL}};
+
 /* --- subcommands ------------------------------------------------------------------------------------ */
 
 static const struct cli_command ALARM_SUBS[] = {
@@ -98,6 +105,32 @@ static const struct cli_command ENDPOINT_SUBS[] = {
                 "term, raft index, applied index, errors, downgrade target, whether a downgrade is "
                 "enabled.",
      .run = ctl_endpoint_status},
+};
+
+static const struct cli_command LEASE_SUBS[] = {
+    {.name = "grant",
+     .usage = "<ttl>",
+     .brief = "Make a lease that runs out after some seconds",
+     .run = ctl_lease_grant},
+    {.name = "keep-alive",
+     .usage = "[options] <leaseID>",
+     .brief = "Keep a lease alive",
+     .rows = KEEP_ALIVE_ROWS,
+     .row_count = 1,
+     .values_bytes = sizeof(struct ctl_keep_alive_values),
+     .run = ctl_lease_keep_alive},
+    {.name = "list", .brief = "List all leases", .run = ctl_lease_list},
+    {.name = "revoke",
+     .usage = "<leaseID>",
+     .brief = "End a lease and delete its keys",
+     .run = ctl_lease_revoke},
+    {.name = "timetolive",
+     .usage = "<leaseID> [options]",
+     .brief = "Show how long a lease still lives",
+     .rows = TIME_TO_LIVE_ROWS,
+     .row_count = 1,
+     .values_bytes = sizeof(struct ctl_time_to_live_values),
+     .run = ctl_lease_time_to_live},
 };
 
 static const struct cli_command MEMBER_SUBS[] = {
@@ -183,6 +216,13 @@ static const struct cli_command COMMANDS[] = {
      .group = CLUSTER,
      .subs = ALARM_SUBS,
      .sub_count = sizeof ALARM_SUBS / sizeof *ALARM_SUBS},
+    {.name = "defrag",
+     .brief = "Give free space of the store back, member by member",
+     .group = CLUSTER,
+     .rows = ENDPOINT_ROWS,
+     .row_count = 1,
+     .values_bytes = sizeof(struct ctl_endpoint_values),
+     .run = ctl_defrag},
     {.name = "endpoint",
      .brief = "Health, state and hashes of endpoints",
      .group = CLUSTER,
@@ -192,6 +232,11 @@ static const struct cli_command COMMANDS[] = {
      .subs = ENDPOINT_SUBS,
      .sub_count = sizeof ENDPOINT_SUBS / sizeof *ENDPOINT_SUBS},
     {.name = "version", .brief = "Print the version", .group = UTILITY, .run = ctl_version},
+    {.name = "lease",
+     .brief = "Leases: keys that go when nobody renews them",
+     .group = KV,
+     .subs = LEASE_SUBS,
+     .sub_count = sizeof LEASE_SUBS / sizeof *LEASE_SUBS},
     {.name = "member",
      .brief = "Members of the cluster",
      .group = CLUSTER,

@@ -86,6 +86,10 @@ int ctl_members(const struct ctl *ctl, struct client *c, bool serializable, stru
 int ctl_alarms(const struct ctl *ctl, struct client *c, struct arena *arena,
                Etcdserverpb__AlarmResponse **out, struct errmsg *em);
 
+/* The settings, and the endpoints they name: those given, or with `cluster` those of all members. Returns an exit code. */
+int ctl_endpoints(struct ctl *ctl, struct cli_call *call, bool cluster, struct cli_words *out,
+                  struct errmsg *em);
+
 /* The answer to a range, fetched in chunks; lives in the run's arena. Returns an exit code. */
 int ctl_range_stream(struct ctl *ctl, const Etcdserverpb__RangeRequest *request,
                      ProtobufCMessage **answer, struct errmsg *em);
@@ -109,6 +113,12 @@ int ctl_endpoint_health(void *arg, struct cli_call *call, struct errmsg *em);
 int ctl_endpoint_status(void *arg, struct cli_call *call, struct errmsg *em);
 int ctl_endpoint_hashkv(void *arg, struct cli_call *call, struct errmsg *em);
 int ctl_member_list(void *arg, struct cli_call *call, struct errmsg *em);
+int ctl_lease_grant(void *arg, struct cli_call *call, struct errmsg *em);
+int ctl_lease_revoke(void *arg, struct cli_call *call, struct errmsg *em);
+int ctl_lease_time_to_live(void *arg, struct cli_call *call, struct errmsg *em);
+int ctl_lease_list(void *arg, struct cli_call *call, struct errmsg *em);
+int ctl_lease_keep_alive(void *arg, struct cli_call *call, struct errmsg *em);
+int ctl_defrag(void *arg, struct cli_call *call, struct errmsg *em);
 int ctl_version(void *arg, struct cli_call *call, struct errmsg *em);
 
 /* Their flags. */
@@ -120,6 +130,12 @@ struct ctl_compaction_values {
 };
 struct ctl_endpoint_values {
     bool cluster;
+};
+struct ctl_time_to_live_values {
+    bool keys;
+};
+struct ctl_keep_alive_values {
+    bool once;
 };
 struct ctl_hashkv_values {
     int64_t revision;

@@ -33,6 +33,18 @@ int cli_print_members(struct cli_printer *p, const Etcdserverpb__MemberListRespo
 int cli_print_alarms(struct cli_printer *p, const Etcdserverpb__AlarmResponse *r,
                      struct errmsg *em);
 
+int cli_print_grant(struct cli_printer *p, const Etcdserverpb__LeaseGrantResponse *r,
+                    struct errmsg *em);
+int cli_print_keep_alive(struct cli_printer *p, const Etcdserverpb__LeaseKeepAliveResponse *r,
+                         struct errmsg *em);
+int cli_print_revoke(struct cli_printer *p, int64_t id, const Etcdserverpb__LeaseRevokeResponse *r,
+                     struct errmsg *em);
+/* `keys`: they were asked for. */
+int cli_print_time_to_live(struct cli_printer *p, const Etcdserverpb__LeaseTimeToLiveResponse *r,
+                           bool keys, struct errmsg *em);
+int cli_print_leases(struct cli_printer *p, const Etcdserverpb__LeaseLeasesResponse *r,
+                     struct errmsg *em);
+
 /* What one endpoint said of itself. */
 struct cli_health {
     struct bytes endpoint;
