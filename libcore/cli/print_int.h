@@ -45,6 +45,31 @@ void fields__id(struct cli_printer *p, const char *name, uint64_t v);
 void fields__bool(struct cli_printer *p, const char *name, bool v);
 void fields__quoted(struct cli_printer *p, const char *name, struct bytes v);
 
+/* --- rows of cells: simple lines and tables show the same ------------------------------------------------ */
+
+/* Cells as they are made: each ends at its place in `text`. */
+struct cells {
+    struct buf text;
+    struct buf ends; /* of size_t */
+};
+
+/* cells__show() ends what this begins. */
+void cells__init(struct cells *c, const struct alloc *alloc);
+/* Each makes one cell. Errors as buf_put(). */
+int cells__text(struct cells *c, const char *text);
+int cells__span(struct cells *c, struct bytes text);
+int cells__uint(struct cells *c, uint64_t v);
+int cells__hex(struct cells *c, uint64_t v);
+int cells__size(struct cells *c, int64_t v);
+int cells__bool(struct cells *c, bool v);
+int cells__joined(struct cells *c, char *const *texts, size_t count, const char *between);
+/* Ends the cell whose text was put into `text`; `rc` is how putting it went. */
+int cells__end(struct cells *c, int rc);
+
+/* Shows the cells in the printer's format, simple or table; `rc` is how making them went. Returns an exit code. */
+int cells__show(struct cli_printer *p, struct cells *c, const char *const *headings, size_t columns,
+                int rc, struct errmsg *em);
+
 static inline struct bytes cli__bytes(ProtobufCBinaryData d)
 {
     return bytes_of(d.data, d.len);
