@@ -7,6 +7,7 @@
 #ifndef RPC_RPC_H
 #define RPC_RPC_H
 
+#include <stdatomic.h>
 #include <stdbool.h>
 #include <stdint.h>
 
@@ -71,7 +72,22 @@ struct rpc_status {
 struct rpc_job {
     struct rpc_wait wait; /* first */
     void (*work)(struct rpc_job *job);
+    atomic_bool unwanted; /* nobody waits for it any more: `work` may stop early */
 };
+
+/* Results of the checks behind /livez and /readyz, and of /health; written by all io threads. */
+enum { RPC_CHECKS = 4 };
+enum rpc_probe { RPC_PROBE_LIVEZ, RPC_PROBE_READYZ, RPC_PROBES };
+struct rpc_health_counts {
+    _Atomic uint64_t good, bad; /* answers of /health */
+    struct {
+        _Atomic uint64_t ok, failed;
+        atomic_bool last;
+    } check[RPC_PROBES][RPC_CHECKS];
+};
+/* The check's name, and whether the probe runs it. */
+const char *rpc_check_name(size_t check);
+bool rpc_check_in(enum rpc_probe probe, size_t check);
 
 /* The member as requests see it. All functions may be called from any io thread and do not block. */
 struct rpc_member {
@@ -85,6 +101,7 @@ struct rpc_member {
     struct rpc_hub *hub;       /* tells threads what is published (rpc/rpc_hub.h) */
     int64_t watch_progress_ns; /* --watch-progress-notify-interval; 0: 10 minutes */
     int64_t election_ns;       /* how often a stream that wants a leader looks for one; 0: never */
+    struct rpc_health_counts *health;
     uint32_t request_bytes_max; /* --max-request-bytes */
     uint32_t txn_ops_max;       /* --max-txn-ops */
     const char *const *cors;    /* --cors; "*" allows all origins */
@@ -100,6 +117,7 @@ struct rpc_member {
     /* True when it may be served at once; asked after the view was opened. */
     bool (*reads_alone)(void *arg);
     void (*status)(void *arg, struct rpc_status *out);
+    uint64_t (*term)(void *arg); /* of the status, for headers */
     /* One reference of the present versions. */
     struct membership *(*members)(void *arg);
     struct alarms *(*alarms)(void *arg);
@@ -121,11 +139,42 @@ void rpc_thread_free(struct rpc_thread *t);
 /* Submits what requests have asked for since; to be called after each feed of a connection. */
 void rpc_thread_submit(struct rpc_thread *t);
 
-/* Requests that still wait for the member; 0 before the thread may be freed. */
+/* Requests that still wait for the member; 0 before the thread may be freed. Any thread. */
 size_t rpc_thread_pending(const struct rpc_thread *t);
 
 /* The member begins to stop: health watchers are told. */
 void rpc_thread_drain(struct rpc_thread *t);
+
+/* --- what was counted --- */
+
+enum { RPC_CODES = 17, RPC_VERSIONS_MAX = 8, RPC_VERSION_BYTES_MAX = 16 };
+
+struct rpc_method_name {
+    const char *service;
+    const char *name;
+    enum grpc_kind kind;
+};
+size_t rpc_method_count(void);
+struct rpc_method_name rpc_method_name(size_t method);
+
+struct rpc_counts {
+    uint64_t started;            /* calls that were not refused on their headers */
+    uint64_t received, sent;     /* messages */
+    uint64_t handled[RPC_CODES]; /* calls ended, by their code */
+};
+/* Adds what this thread has counted of a method. Any thread. */
+void rpc_thread_counts(const struct rpc_thread *t, size_t method, struct rpc_counts *sum);
+/* Adds the bytes of messages. Any thread. */
+void rpc_thread_bytes(const struct rpc_thread *t, uint64_t *received, uint64_t *sent);
+
+/* Calls by the client-api-version they named; the last row takes what found no row of its own. */
+struct rpc_version_counts {
+    char version[RPC_VERSION_BYTES_MAX];
+    uint64_t unary, stream;
+};
+/* Adds to rows of `sum`; returns how many are used then. Any thread. */
+size_t rpc_thread_versions(const struct rpc_thread *t, struct rpc_version_counts sum[],
+                           size_t count, size_t max);
 
 /* The handler for this thread's gRPC connections, and the pool they are to be made with. */
 const struct grpc_handler *rpc_thread_grpc(struct rpc_thread *t);

@@ -72,6 +72,7 @@ void rpc__health_watch(struct rpc_call *c, struct bytes msg)
         c->state = w;
         rpc__output(c);
         rc = grpc_call_send(c->call, response(status, room));
+        if (rc == 0) rpc__count_sent(c, sizeof room);
     }
     if (rc < 0) rpc__fail(c, rc);
 }
@@ -93,8 +94,8 @@ void rpc_thread_drain(struct rpc_thread *t)
         struct rpc_call *c = ((struct health_watch *)(void *)at)->c;
         rpc__output(c);
         int rc = grpc_call_send(c->call, response(NOT_SERVING, room));
-        grpc_call_finish_err(c->call, rc);
-        rpc__end(c);
+        if (rc == 0) rpc__count_sent(c, sizeof room);
+        rpc__finish(c, rc);
     }
     rpc__watch_drain(t);
 }

@@ -17,7 +17,6 @@
 enum {
     BODY_BYTES_MAX = 16 * 1024 * 1024,
     FIELDS_MAX = 8,
-    CHECKS = 4,
     TARGET_BYTES_MAX = 4096,
     ORIGIN_BYTES_MAX = 512
 };
@@ -36,10 +35,22 @@ struct check_row {
     bool ready;
 };
 
-static const struct check_row CHECK_ROWS[CHECKS] = {{"data_corruption", false, true},
-                                                    {"serializable_read", true, true},
-                                                    {"linearizable_read", false, true},
-                                                    {"non_learner", false, true}};
+static const struct check_row CHECK_ROWS[RPC_CHECKS] = {{"data_corruption", false, true},
+                                                        {"serializable_read", true, true},
+                                                        {"linearizable_read", false, true},
+                                                        {"non_learner", false, true}};
+
+const char *rpc_check_name(size_t check)
+{
+    ASSERT(check < RPC_CHECKS);
+    return CHECK_ROWS[check].name;
+}
+
+bool rpc_check_in(enum rpc_probe probe, size_t check)
+{
+    ASSERT(check < RPC_CHECKS);
+    return probe == RPC_PROBE_LIVEZ ? CHECK_ROWS[check].live : CHECK_ROWS[check].ready;
+}
 
 enum page { PAGE_HEALTH, PAGE_LIVEZ, PAGE_READYZ };
 
@@ -190,6 +201,8 @@ static void send_health(struct answer *a, const char *reason)
 {
     char body[512];
     bool good = reason[0] == '\0';
+    struct rpc_health_counts *counts = a->face->t->member->health;
+    atomic_fetch_add_explicit(good ? &counts->good : &counts->bad, 1, memory_order_relaxed);
     snprintf(body, sizeof body, "{\"health\":\"%s\",\"reason\":\"%s\"}%s", good ? "true" : "false",
              reason, good ? "" : "\n");
     if (!good) {
@@ -257,7 +270,7 @@ static bool check_path(enum page page, struct bytes path)
     if (path.len == base_len || (path.len == base_len + 1 && path.data[base_len] == '/'))
         return true;
     if (path.data[base_len] != '/') return false;
-    for (size_t i = 0; i < CHECKS; i++) {
+    for (size_t i = 0; i < RPC_CHECKS; i++) {
         if (check_wanted(page, path, BYTES_EMPTY, i)) return true;
     }
     return false;
@@ -276,6 +289,15 @@ static const char *check_run(const struct rpc_member *m, enum check check, int r
     return corrupt ? "alarm activated: CORRUPT" : "";
 }
 
+static void count_check(const struct rpc_member *m, enum page page, size_t check, bool good)
+{
+    enum rpc_probe probe = page == PAGE_LIVEZ ? RPC_PROBE_LIVEZ : RPC_PROBE_READYZ;
+    atomic_store(&m->health->check[probe][check].last, good);
+    atomic_fetch_add_explicit(good ? &m->health->check[probe][check].ok
+                                   : &m->health->check[probe][check].failed,
+                              1, memory_order_relaxed);
+}
+
 static void checks_done(struct answer *a, enum page page, const char *target, int read_rc)
 {
     char body[2048];
@@ -284,7 +306,7 @@ static void checks_done(struct answer *a, enum page page, const char *target, in
     struct bytes path;
     struct bytes query;
     split_target(target, &path, &query);
-    for (size_t i = 0; i < CHECKS; i++) {
+    for (size_t i = 0; i < RPC_CHECKS; i++) {
         if (!check_wanted(page, path, query, i)) continue;
         const char *reason = check_run(a->face->t->member, (enum check)i, read_rc);
         int n = reason[0] == '\0'
@@ -292,6 +314,7 @@ static void checks_done(struct answer *a, enum page page, const char *target, in
                     : snprintf(body + len, sizeof body - len, "[-]%s failed: %s\n",
                                CHECK_ROWS[i].name, reason);
         len += (size_t)n;
+        count_check(a->face->t->member, page, i, reason[0] == '\0');
         good = good && reason[0] == '\0';
     }
     if (good && !query_has(query, "verbose", NULL)) len = 0;
@@ -314,7 +337,7 @@ static void on_read_done(struct task *task)
 {
     struct http_wait *w = (struct http_wait *)(void *)task;
     struct rpc_thread *t = w->face->t;
-    t->pending--;
+    rpc__pending_add(t, -1);
     list_remove(&w->link);
     if (w->conn != NULL) {
         struct answer a = {.face = w->face, .conn = w->conn};
@@ -342,7 +365,7 @@ static void read_then(struct answer *a, enum page page, const struct http1_reque
     w->wait.task.run = on_read_done;
     memcpy(w->target, req->target.data, req->target.len);
     list_push_back(&t->http_waits, &w->link);
-    t->pending++;
+    rpc__pending_add(t, 1);
     w->wait.ask = RPC_ASK_READ;
     w->wait.waiter.request_id = t->member->next_request_id(t->member->arg);
     rpc__chain(t, &w->wait);
@@ -430,7 +453,7 @@ static void serve_members(struct answer *a)
     if (rc == 0) rc = buf_put_str(&body, "]\n");
     membership_unref(members);
     (void)member_id_text(t->member->cluster_id, id);
-    add_field(a, "X-Etcd-Cluster-ID", id);
+    add_field(a, "X-Etcd-Cluster-Id", id);
     send_buffer(a, "application/json", &body, rc);
     buf_deinit(&body);
 }

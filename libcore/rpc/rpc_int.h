@@ -58,12 +58,13 @@ struct rpc_thread {
     void *http_output_arg;
     struct arena scratch;   /* of one message being handled; reset after each */
     struct buf out;         /* of one answer being made */
-    size_t pending;         /* waits that are out */
+    atomic_size_t pending;  /* waits that are out; counted by this thread only */
     struct rpc_wait *chain; /* asked for, not yet submitted */
     struct rpc_wait **chain_end;
-    struct list health_watches; /* of struct health_watch */
-    struct list http_waits;     /* of struct http_wait: requests that wait for the member */
-    struct rpc_watch *watch;    /* rpc_watch_int.h */
+    struct rpc__counter *counts; /* rpc_count.c */
+    struct list health_watches;  /* of struct health_watch */
+    struct list http_waits;      /* of struct http_wait: requests that wait for the member */
+    struct rpc_watch *watch;     /* rpc_watch_int.h */
 };
 
 /* The method behind a path, or NULL; `*service_known` tells whether its service has any. */
@@ -75,12 +76,27 @@ const struct rpc_method *rpc__find(struct bytes service, struct bytes name, bool
 void rpc__reply(struct rpc_call *c, struct bytes msg);
 /* Sends a protobuf-c message and OK. */
 void rpc__reply_pb(struct rpc_call *c, const ProtobufCMessage *msg);
-/* Ends with an error of the table, or with OK for 0. */
+/* Ends with an error of the table, or with OK for 0. A read whose pin was broken (E_INTR) is reset: it can be
+ * answered neither whole nor with an error that a client would take for its own fault. */
 void rpc__fail(struct rpc_call *c, int rc);
 /* Ends with a code and a text of its own. */
 void rpc__fail_text(struct rpc_call *c, enum grpc_code code, const char *text);
-/* The call has sent all and its last finish; `c` is gone afterwards. */
-void rpc__end(struct rpc_call *c);
+/* Finishes what was sent, with a status as rpc__fail(); `c` is gone afterwards. */
+void rpc__finish(struct rpc_call *c, int rc);
+
+/* --- counting (rpc_count.c) --------------------------------------------------------------------- */
+
+int rpc__counts_new(struct rpc_thread *t);
+void rpc__counts_free(struct rpc_thread *t);
+void rpc__count_started(struct rpc_thread *t, const struct rpc_method *m, struct bytes version);
+void rpc__count_received(struct rpc_call *c, uint64_t bytes);
+void rpc__count_sent(struct rpc_call *c, uint64_t bytes);
+void rpc__count_handled(struct rpc_call *c, enum grpc_code code);
+/* One more or less wait that is out. */
+void rpc__pending_add(struct rpc_thread *t, int by);
+/* The table of methods. */
+extern const struct rpc_method rpc__methods[];
+extern const size_t rpc__method_count;
 
 /* Sends what was applied, or its error. Borrows `r`. */
 void rpc__reply_result(struct rpc_call *c, const struct apply_result *r);

@@ -203,7 +203,7 @@ static void work_hash_kv(struct rpc_job *job)
     if (rc == 0) {
         do
             rc = mvcc_hash_step(&run, HASH_ROWS_PER_STEP, &em);
-        while (rc > 0);
+        while (rc > 0 && !atomic_load(&job->unwanted));
         h->answer = run.answer;
         mvcc_hash_close(&run);
     }

@@ -236,9 +236,9 @@ static void send_source(struct rpc_call *c, struct emit *measured)
     struct grpc_source source = {
         .len = len, .pull = source_pull, .release = source_release, .arg = e};
     int rc = grpc_call_send_source(c->call, &source);
+    if (rc == 0) rpc__count_sent(c, len);
     if (rc < 0) source_release(e);
-    grpc_call_finish_err(c->call, rc);
-    rpc__end(c);
+    rpc__finish(c, rc);
 }
 
 /* --- the steps of a Range -------------------------------------------------------------------------- */

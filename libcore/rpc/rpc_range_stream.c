@@ -50,7 +50,9 @@ static int send_message(struct rpc_call *c, struct bytes head, struct bytes tail
         {buf_bytes(&s->body), NULL},
         {tail, NULL}};
     rpc__output(c);
-    return grpc_call_send_parts(c->call, parts, sizeof parts / sizeof *parts);
+    int rc = grpc_call_send_parts(c->call, parts, sizeof parts / sizeof *parts);
+    if (rc == 0) rpc__count_sent(c, parts[0].bytes.len + len);
+    return rc;
 }
 
 static void send_last(struct rpc_call *c)
@@ -66,8 +68,7 @@ static void send_last(struct rpc_call *c)
     if (count != 0) end = pb_write_uint(end, FIELD_COUNT, count);
     int rc =
         send_message(c, bytes_of(head, (size_t)(at - head)), bytes_of(tail, (size_t)(end - tail)));
-    grpc_call_finish_err(c->call, rc);
-    rpc__end(c);
+    rpc__finish(c, rc);
 }
 
 /* --- the next walk ---------------------------------------------------------------------------------- */
@@ -196,7 +197,7 @@ static void first_view(struct rpc_call *c)
     struct stream *s = c->state;
     s->r->has_view = true;
     s->header = s->r->view.current;
-    s->r->revision = s->r->view.rev;
+    if (s->r->revision == 0) s->r->revision = s->r->view.rev; /* a negative one is not pinned */
     begin_walk(c);
 }
 

@@ -13,22 +13,24 @@ enum {
     SCRATCH_BYTES_MAX = 64 * 1024 * 1024, /* a decoded request; the wire size is bounded before */
     ANSWER_BYTES_MAX = INT32_MAX,    /* upstream's send limit; large ranges are sources instead */
     ANSWER_KEPT_BYTES = 1024 * 1024, /* a larger buffer is not kept for the next answer */
-    POOL_IDLE_BYTES_MAX = 4 * 1024 * 1024
+    POOL_IDLE_BYTES_MAX = 4 * 1024 * 1024,
+    HTTP2_INTERNAL_ERROR = 2 /* RFC 9113, 7 */
 };
 
-static const struct rpc_method METHODS[] = {
+const struct rpc_method rpc__methods[] = {
 #define RPC(service, name, kind, handler, drop) {service, name, kind, handler, drop},
 #include "rpc/rpc.def"
 #undef RPC
 };
+const size_t rpc__method_count = sizeof rpc__methods / sizeof *rpc__methods;
 
 const struct rpc_method *rpc__find(struct bytes service, struct bytes name, bool *service_known)
 {
     *service_known = false;
-    for (size_t i = 0; i < sizeof METHODS / sizeof *METHODS; i++) {
-        if (!bytes_eq(service, bytes_str(METHODS[i].service))) continue;
+    for (size_t i = 0; i < rpc__method_count; i++) {
+        if (!bytes_eq(service, bytes_str(rpc__methods[i].service))) continue;
         *service_known = true;
-        if (bytes_eq(name, bytes_str(METHODS[i].name))) return &METHODS[i];
+        if (bytes_eq(name, bytes_str(rpc__methods[i].name))) return &rpc__methods[i];
     }
     return NULL;
 }
@@ -49,10 +51,21 @@ void rpc__output(struct rpc_call *c)
     c->t->on_output(c->t->output_arg, grpc_call_conn(c->call));
 }
 
-void rpc__end(struct rpc_call *c)
+static void end(struct rpc_call *c, enum grpc_code code)
 {
+    rpc__count_handled(c, code);
     c->call = NULL;
     release(c);
+}
+
+void rpc__finish(struct rpc_call *c, int rc)
+{
+    if (rc == E_INTR) {
+        grpc_call_reset(c->call, HTTP2_INTERNAL_ERROR);
+    } else {
+        grpc_call_finish_err(c->call, rc);
+    }
+    end(c, err_grpc_code(rc));
 }
 
 static void on_wait_done(struct task *task)
@@ -60,8 +73,7 @@ static void on_wait_done(struct task *task)
     struct rpc_call *c = (struct rpc_call *)(void *)task;
     void (*resume)(struct rpc_call * c) = c->resume;
     c->resume = NULL;
-    ASSERT(c->t->pending > 0);
-    c->t->pending--;
+    rpc__pending_add(c->t, -1);
     if (c->call == NULL) {
         release(c);
     } else {
@@ -76,7 +88,7 @@ void rpc__wait(struct rpc_call *c, void (*resume)(struct rpc_call *c))
 {
     ASSERT(c->resume == NULL);
     c->resume = resume;
-    c->t->pending++;
+    rpc__pending_add(c->t, 1);
     c->job.wait.rc = 0;
     c->job.wait.loop = c->t->loop;
     c->job.wait.task.run = on_wait_done;
@@ -121,28 +133,27 @@ void rpc__yield(struct rpc_call *c, void (*resume)(struct rpc_call *c))
 void rpc__fail(struct rpc_call *c, int rc)
 {
     rpc__output(c);
-    grpc_call_finish_err(c->call, rc);
-    rpc__end(c);
+    rpc__finish(c, rc);
 }
 
 void rpc__fail_text(struct rpc_call *c, enum grpc_code code, const char *text)
 {
     rpc__output(c);
     grpc_call_finish(c->call, code, bytes_str(text));
-    rpc__end(c);
+    end(c, code);
 }
 
 void rpc__reply(struct rpc_call *c, struct bytes msg)
 {
     rpc__output(c);
     int rc = grpc_call_send(c->call, msg);
-    grpc_call_finish_err(c->call, rc);
+    if (rc == 0) rpc__count_sent(c, msg.len);
     struct buf *out = &c->t->out;
     if (out->cap > ANSWER_KEPT_BYTES) {
         buf_deinit(out);
         buf_init(out, c->t->alloc, ANSWER_BYTES_MAX);
     }
-    rpc__end(c);
+    rpc__finish(c, rc);
 }
 
 void rpc__reply_pb(struct rpc_call *c, const ProtobufCMessage *msg)
@@ -174,9 +185,8 @@ void *rpc__unpack(struct rpc_call *c, const ProtobufCMessageDescriptor *d, struc
 
 struct rpc_header rpc__header(const struct rpc_thread *t, int64_t revision)
 {
-    struct rpc_status s;
-    t->member->status(t->member->arg, &s);
-    return (struct rpc_header){t->member->cluster_id, t->member->member_id, revision, s.term};
+    const struct rpc_member *m = t->member;
+    return (struct rpc_header){m->cluster_id, m->member_id, revision, m->term(m->arg)};
 }
 
 size_t rpc__header_size(const struct rpc_header *h)
@@ -256,6 +266,7 @@ static enum grpc_kind on_call(void *arg, struct grpc_call *call, const struct gr
     c->method = rpc__find(head->service, head->method, &known);
     c->wants_leader = bytes_eq(grpc_head_get(head, "hasleader"), bytes_str("true"));
     grpc_call_set_data(call, c);
+    rpc__count_started(t, c->method, grpc_head_get(head, "client-api-version"));
     return c->method->kind;
 }
 
@@ -264,18 +275,22 @@ static void on_message(void *arg, struct grpc_call *call, void *data, struct byt
     struct rpc_thread *t = arg;
     struct rpc_call *c = data;
     (void)call;
+    rpc__count_received(c, msg.len);
     c->method->handle(c, msg);
     arena_reset(&t->scratch);
 }
 
 static void on_cancel(void *arg, struct grpc_call *call, void *data, enum grpc_cancel why)
 {
+    static const enum grpc_code CODES[] = {[GRPC_CANCEL_PEER] = GRPC_CANCELED,
+                                           [GRPC_CANCEL_DEADLINE] = GRPC_DEADLINE_EXCEEDED,
+                                           [GRPC_CANCEL_CONN] = GRPC_CANCELED,
+                                           [GRPC_CANCEL_ERROR] = GRPC_INTERNAL};
+    struct rpc_call *c = data;
     (void)arg;
     (void)call;
-    (void)why;
-    struct rpc_call *c = data;
-    c->call = NULL;
-    release(c);
+    atomic_store(&c->job.unwanted, true);
+    end(c, CODES[why]);
 }
 
 static void on_writable(void *arg, struct grpc_call *call, void *data)
@@ -296,13 +311,14 @@ int rpc_thread_new(const struct rpc_member *member, struct loop *loop, const str
     struct rpc_thread *t = alloc_zero(alloc, sizeof *t);
     if (t == NULL) return E_NOMEM;
     t->pool = grpc_pool_new(alloc, POOL_IDLE_BYTES_MAX);
-    if (t->pool == NULL) {
-        alloc_free(alloc, t, sizeof *t);
-        return E_NOMEM;
-    }
     t->member = member;
     t->loop = loop;
     t->alloc = alloc;
+    if (t->pool == NULL || rpc__counts_new(t) < 0) {
+        grpc_pool_free(t->pool);
+        alloc_free(alloc, t, sizeof *t);
+        return E_NOMEM;
+    }
     t->on_output = on_output;
     t->output_arg = arg;
     t->grpc = (struct grpc_handler){.arg = t,
@@ -328,17 +344,18 @@ int rpc_thread_new(const struct rpc_member *member, struct loop *loop, const str
 void rpc_thread_free(struct rpc_thread *t)
 {
     if (t == NULL) return;
-    ASSERT(t->pending == 0);
+    ASSERT(rpc_thread_pending(t) == 0);
     rpc__watch_deinit(t);
     arena_deinit(&t->scratch);
     buf_deinit(&t->out);
+    rpc__counts_free(t);
     grpc_pool_free(t->pool);
     alloc_free(t->alloc, t, sizeof *t);
 }
 
 size_t rpc_thread_pending(const struct rpc_thread *t)
 {
-    return t->pending;
+    return atomic_load(&t->pending);
 }
 
 const struct grpc_handler *rpc_thread_grpc(struct rpc_thread *t)

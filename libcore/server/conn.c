@@ -483,19 +483,19 @@ void conn_set_close(struct conn_set *s)
         conn_close((struct conn *)(void *)s->conns.next);
 }
 
-size_t conn_set_count(const struct conn_set *s)
-{
-    return s->count;
-}
-
 size_t conn_set_pending(const struct conn_set *s)
 {
     return rpc_thread_pending(s->rpc);
 }
 
-size_t conn_set_open(struct conn_set *s)
+size_t conn_set_open(const struct conn_set *s)
 {
     return atomic_load(&s->open);
+}
+
+const struct rpc_thread *conn_set_rpc(const struct conn_set *s)
+{
+    return s->rpc;
 }
 
 void conn_set_free(struct conn_set *s)

@@ -42,11 +42,12 @@ void conn_set_close_idle(struct conn_set *s);
 /* Closes all connections now. */
 void conn_set_close(struct conn_set *s);
 
-/* Connections open, and requests that still wait for the member. */
-size_t conn_set_count(const struct conn_set *s);
+/* Connections open, and requests that still wait for the member. Any thread. */
+size_t conn_set_open(const struct conn_set *s);
 size_t conn_set_pending(const struct conn_set *s);
-/* Connections still open; any thread. */
-size_t conn_set_open(struct conn_set *s);
+
+/* The set's requests, for what they have counted. */
+const struct rpc_thread *conn_set_rpc(const struct conn_set *s);
 
 /* With no connection and no request left. NULL is allowed. */
 void conn_set_free(struct conn_set *s);

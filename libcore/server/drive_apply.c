@@ -19,6 +19,12 @@ static int64_t now_ns(const struct server *s)
 void server__answer(struct server *s, struct rpc_wait *w, int rc, struct apply_result *result)
 {
     if (atomic_load(&s->fatal_set)) return; /* the process ends; the wait goes with it */
+    if (w->ask == RPC_ASK_PROPOSE || w->ask == RPC_ASK_PROPOSE_REVOKE) {
+        atomic_fetch_sub_explicit(&s->counts.proposals_pending, 1, memory_order_relaxed);
+        if (rc < 0) atomic_fetch_add_explicit(&s->counts.proposals_failed, 1, memory_order_relaxed);
+    } else if (w->ask == RPC_ASK_READ && rc < 0) {
+        atomic_fetch_add_explicit(&s->counts.reads_failed, 1, memory_order_relaxed);
+    }
     w->rc = rc;
     w->result = result;
     loop_post(w->loop, &w->task);

@@ -22,6 +22,7 @@ static void take_wait(struct server *s, struct rpc_wait *w)
                                                : NODE_REQUEST_NORMAL,
                                    .data = w->entry,
                                    .waiter = &w->waiter};
+        atomic_fetch_add_explicit(&s->counts.proposals_pending, 1, memory_order_relaxed);
         rc = node_raft_propose(s->raft, &req);
         rcbuf_unref(w->entry);
         w->entry = NULL;
@@ -91,11 +92,20 @@ static void give_note(struct server *s, const struct node_to_apply *note)
     server__apply_post(s, &item->input, APPLY_IN_NOTE, true);
 }
 
+static void count_leaders(struct server *s)
+{
+    uint64_t leader = atomic_load_explicit(&s->status.lead, memory_order_relaxed);
+    if (leader == s->counts.leader) return;
+    s->counts.leader = leader;
+    if (leader != 0) atomic_fetch_add_explicit(&s->counts.leader_changes, 1, memory_order_relaxed);
+}
+
 static void flush(void *arg)
 {
     struct server *s = arg;
     struct node_raft_output o;
     if (atomic_load(&s->fatal_set)) return;
+    count_leaders(s);
     while (node_raft_take(s->raft, &o) > 0) {
         switch (o.kind) {
         case NODE_RAFT_PERSIST: give_persist(s, &o.u.persist); break;

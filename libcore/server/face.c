@@ -58,6 +58,12 @@ static void status(void *arg, struct rpc_status *out)
     snprintf(out->storage_version, sizeof out->storage_version, "%s", known ? "3.7.0" : "");
 }
 
+static uint64_t term(void *arg)
+{
+    struct server *s = arg;
+    return atomic_load_explicit(&s->status.term, memory_order_relaxed);
+}
+
 static struct membership *members(void *arg)
 {
     struct server *s = arg;
@@ -177,6 +183,7 @@ void server__face_init(struct server *s)
                                     .apply = node_apply_core(s->apply),
                                     .backend = &s->backend,
                                     .clock = &s->clock,
+                                    .health = &s->health,
                                     .request_bytes_max = (uint32_t)c->max_request_bytes,
                                     .txn_ops_max = (uint32_t)c->max_txn_ops,
                                     .cors = c->cors.items,
@@ -188,6 +195,7 @@ void server__face_init(struct server *s)
                                     .raise_nospace = raise_nospace,
                                     .reads_alone = reads_alone,
                                     .status = status,
+                                    .term = term,
                                     .members = members,
                                     .alarms = alarms,
                                     .work = work,

@@ -168,7 +168,7 @@ static bool is_quiet(struct server *s)
 {
     for (unsigned i = 0; i < s->io_count; i++) {
         struct conn_set *set = s->io[i].conns;
-        if (set != NULL && (conn_set_pending(set) > 0 || conn_set_count(set) > 0)) return false;
+        if (set != NULL && (conn_set_pending(set) > 0 || conn_set_open(set) > 0)) return false;
     }
     return !s->actors_ready || (actor_idle(&s->raft_actor) && actor_idle(&s->apply_actor));
 }

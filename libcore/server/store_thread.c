@@ -75,7 +75,9 @@ static bool commit(struct server *s, struct store_item *item, struct list *more)
 {
     struct errmsg em = {""};
     for (;;) {
+        uint64_t start_ns = s->clock.mono_ns(s->clock.arg);
         int rc = commit_once(s, item, &em);
+        histogram_add(&s->counts.commit, s->clock.mono_ns(s->clock.arg) - start_ns);
         if (rc == 0) break;
         if (rc != E_NOSPACE) {
             errmsg_prefix(&em, "cannot commit the store %s", s->dir.db);

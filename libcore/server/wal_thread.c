@@ -42,10 +42,14 @@ static int write_batch(struct server *s, struct list *batch, struct errmsg *em)
 {
     bool sync = false;
     FAILPOINT("raftBeforeSave");
+    uint64_t start_ns = s->clock.mono_ns(s->clock.arg);
     int rc = write_items(s, batch, &sync, em);
+    uint64_t written_ns = s->clock.mono_ns(s->clock.arg);
+    histogram_add(&s->counts.wal_write, written_ns - start_ns);
     if (rc < 0 || (!sync && !wal_sync_due(s->wal))) return rc;
     FAILPOINT("walBeforeSync");
     rc = wal_sync(s->wal, em);
+    histogram_add(&s->counts.wal_fsync, s->clock.mono_ns(s->clock.arg) - written_ns);
     FAILPOINT("walAfterSync");
     FAILPOINT("raftAfterSave");
     return rc;
@@ -136,7 +140,9 @@ static int write_snap_file(struct server *s, const struct snapshot_item *item, s
         struct snap_content content = {
             .index = item->index, .term = item->term, .conf = item->conf, .data = buf_bytes(&json)};
         FAILPOINT("raftBeforeSaveSnap");
+        uint64_t start_ns = s->clock.mono_ns(s->clock.arg);
         rc = snap_write(&o, s->dir.snap, &content, em);
+        histogram_add(&s->counts.snap_save, s->clock.mono_ns(s->clock.arg) - start_ns);
         FAILPOINT("raftAfterSaveSnap");
     }
     buf_deinit(&json);
