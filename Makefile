@@ -73,7 +73,6 @@ GENFLAGS   := -std=c17 $(OPT) -w -DNDEBUG $(HARDEN) $(SAN) $(DEFS) -I$(GEN) $(PK
 LDFLAGS_ALL := $(LDHARDEN) $(SAN) -pthread $(LDFLAGS)
 
 # ---- what there is ------------------------------------------------------------------------------
-LAYER_LINES := $(shell sed -n 's/^[0-9][[:space:]]*//p' libcore/LAYERS | tr -s ' ' ',')
 MODULES := $(shell awk '/^[0-9]/ {print $$2}' libcore/LAYERS)
 closure  = $(shell awk -v m=$(1) '/^[0-9]/ {d=""; for(i=5;i<=NF;i++) d=d" "$$i; dep[$$2]=d; order[++n]=$$2} \
            END {need[m]=1; for(k=n;k>0;k--) if(order[k] in need){c=split(dep[order[k]],a," "); for(j=1;j<=c;j++) need[a[j]]=1} \
@@ -106,7 +105,8 @@ $(B)/gen/%.pb-c.o: $(GEN)/%.pb-c.c $(GEN_H)
 	@mkdir -p $(@D)
 	@$(CC) $(GENFLAGS) -c -o $@ $<
 
-$(B)/%.o: %.c | $(GEN_H)
+# Generated headers count as the system's, which -MMD leaves out; all depends on them.
+$(B)/%.o: %.c $(GEN_H)
 	@mkdir -p $(@D)
 	@$(CC) $(CFLAGS_ALL) $(if $(filter libcore/%,$<),-include libcore/base/banned.h) -MMD -MP -c -o $@ $<
 
@@ -298,7 +298,7 @@ FUZZERS := $(FUZZ_C:test/fuzz/%.c=$(FB)/%)
 FUZZ_FLAGS := -std=c17 -O1 -g -fsanitize=fuzzer-no-link,address,undefined -fno-sanitize-recover=undefined $(DEFS) \
     -DFUZZING=1 -Ilibcore -Itest/lib -isystem $(GEN) $(PKG_CFLAGS)
 FUZZ_O := $(LIB_C:%.c=$(FB)/%.o) $(GEN_C:$(GEN)/%.c=$(FB)/gen/%.o) $(TESTLIB_C:%.c=$(FB)/%.o)
-$(FB)/%.o: %.c | $(GEN_H)
+$(FB)/%.o: %.c $(GEN_H)
 	@mkdir -p $(@D)
 	@clang $(FUZZ_FLAGS) -w -MMD -MP -c -o $@ $<
 $(FB)/gen/%.o: $(GEN)/%.c $(GEN_H)
