@@ -428,7 +428,8 @@ static int on_compact(struct node_raft *n, const struct node_to_raft *note)
     ASSERT(note->snapshot_index <= st.applied);
     int rc = raft_set_snapshot(n->core, note->snapshot_index, raft_conf(n->core), NULL);
     if (rc == 0) raft_compact(n->core, note->index);
-    return rc;
+    /* A newer snapshot was received meanwhile, and the log begins behind it. */
+    return rc == E_NOTFOUND ? 0 : rc;
 }
 
 static int on_applied(struct node_raft *n, const struct node_to_raft *note)

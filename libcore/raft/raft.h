@@ -182,7 +182,7 @@ int raft_apply_conf_change(struct raft *r, const struct raft_conf_change *cc,
                            struct raft_conf_state *out, struct errmsg *em);
 
 /* The snapshot that members too far behind are sent; `index` <= applied. Takes a reference of `data`.
- * Errors: E_NOMEM. */
+ * Errors: E_NOMEM; E_NOTFOUND the log begins behind `index` (a snapshot was received meanwhile); nothing changed. */
 int raft_set_snapshot(struct raft *r, raft_index index, const struct raft_conf_state *conf,
                       struct rcbuf *data);
 

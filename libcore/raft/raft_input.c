@@ -25,6 +25,13 @@ static bool is_response(enum raft_message_type t)
            t == RAFT_MSG_PRE_VOTE_RESP;
 }
 
+/* What followers pass on to whom they think leads; it may come back to who asked. */
+static bool is_forwarded(enum raft_message_type t)
+{
+    ASSERT((unsigned)t < RAFT_MSG_COUNT);
+    return t == RAFT_MSG_PROP || t == RAFT_MSG_READ_INDEX || t == RAFT_MSG_TRANSFER_LEADER;
+}
+
 static bool append_valid(const struct raft_message *m)
 {
     ASSERT(m->type == RAFT_MSG_APP);
@@ -55,18 +62,15 @@ static bool entries_valid(const struct raft_message *m)
 static bool term_valid(const struct raft_message *m)
 {
     ASSERT((unsigned)m->type < RAFT_MSG_COUNT);
-    bool termless = m->type == RAFT_MSG_PROP || m->type == RAFT_MSG_READ_INDEX ||
-                    m->type == RAFT_MSG_TRANSFER_LEADER;
-    return termless ? m->type == RAFT_MSG_TRANSFER_LEADER || m->term == 0
-                    : m->term != 0 && m->term < UINT64_MAX - 1;
+    return is_forwarded(m->type) ? m->type == RAFT_MSG_TRANSFER_LEADER || m->term == 0
+                                 : m->term != 0 && m->term < UINT64_MAX - 1;
 }
 
 static bool snapshot_valid(const struct raft_message *m)
 {
     if (m->type != RAFT_MSG_SNAP) return true;
     const struct raft_snapshot *s = m->snapshot;
-    return s != NULL && s->meta.index != 0 && s->meta.term != 0 && s->meta.term <= m->term &&
-           s->meta.conf.voter_count > 0;
+    return s != NULL && s->meta.index != 0 && s->meta.term != 0 && s->meta.term <= m->term;
 }
 
 /* Entries that would replace what is committed here: the sender's log or ours was damaged. */
@@ -84,7 +88,7 @@ static bool sender_valid(const struct raft *r, const struct raft_message *m)
     ASSERT(r->opts.id != 0);
     if (is_local(m->type) || m->from == 0) return false;
     if (m->to != 0 && m->to != r->opts.id) return false;
-    return m->from != r->opts.id || is_response(m->type);
+    return m->from != r->opts.id || is_response(m->type) || is_forwarded(m->type);
 }
 
 /* A leader hears of no other leader in its own term (election safety). */
@@ -284,8 +288,7 @@ int raft_set_snapshot(struct raft *r, raft_index index, const struct raft_conf_s
 {
     ASSERT(index <= r->log.committed);
     raft_term term;
-    bool known = raft__log_term(&r->log, index, &term);
-    ASSERT(known);
+    if (!raft__log_term(&r->log, index, &term)) return E_NOTFOUND;
     if (r->snapshot == NULL) {
         r->snapshot = alloc_zero(r->alloc, sizeof *r->snapshot);
         if (r->snapshot == NULL) return E_NOMEM;

@@ -332,6 +332,8 @@ found:;
     assert_true(given);
     assert_int_equal(net_status(&n, 2).applied, applied);
     assert_int_equal(net_status(&n, 2).first, applied + 1);
+    /* One of its own that it was making meanwhile comes too late. */
+    assert_int_equal(raft_set_snapshot(n.peers[2].r, applied - 1, &cs, NULL), E_NOTFOUND);
     raft_message_deinit(&m, &n.heap.alloc);
     drop_all();
     net_deinit(&n);
@@ -374,6 +376,28 @@ static void nonsense_is_refused(void **state)
     net_deinit(&n);
 }
 
+/* A follower forwards to whom it thinks leads, which may by then be the one who asked. */
+static void what_comes_back_to_its_sender_is_taken(void **state)
+{
+    (void)state;
+    begin(3);
+    net_elect(&n, 0);
+    net_settle(&n);
+    struct raft_entry e = {.type = RAFT_ENTRY_NORMAL};
+    struct raft_message prop = {
+        .type = RAFT_MSG_PROP, .from = 1, .to = 1, .entries = &e, .entry_count = 1};
+    raft_index last = net_status(&n, 0).last;
+    assert_int_equal(raft_step(n.peers[0].r, &prop), 0);
+    assert_int_equal(net_status(&n, 0).last, last + 1);
+    struct raft_message transfer = {.type = RAFT_MSG_TRANSFER_LEADER,
+                                    .from = 1,
+                                    .to = 1,
+                                    .term = net_status(&n, 0).hard_state.term};
+    assert_int_equal(raft_step(n.peers[0].r, &transfer), 0);
+    assert_int_equal(net_status(&n, 0).transferee, 0);
+    net_deinit(&n);
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
@@ -390,6 +414,7 @@ int main(void)
         cmocka_unit_test(a_read_needs_a_quorum_of_echoes),
         cmocka_unit_test(a_lagging_member_is_sent_a_snapshot),
         cmocka_unit_test(nonsense_is_refused),
+        cmocka_unit_test(what_comes_back_to_its_sender_is_taken),
     };
     return cmocka_run_group_tests_name("raft paper", tests, NULL, NULL);
 }
