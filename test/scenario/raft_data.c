@@ -11,7 +11,7 @@
 #include "shared.h"
 #include "tables.h"
 
-enum { FILES_MAX = 256, OUTPUT_BYTES_MAX = 16 << 20 };
+enum { FILES_MAX = 256, OUTPUT_BYTES_MAX = 16 << 20, DIFFERENCE_LINES_MAX = 6 };
 
 /* What one file is run through. */
 struct machine {
@@ -78,7 +78,8 @@ static const struct {
 
 static void put_lines(const char *mark, const char *text, size_t len)
 {
-    for (size_t i = 0; i < len;) {
+    size_t i = 0;
+    for (int line = 0; i < len && line < DIFFERENCE_LINES_MAX; line++) {
         const char *nl = memchr(text + i, '\n', len - i);
         size_t n = nl == NULL ? len - i : (size_t)(nl - text) - i;
         printf("# %s %.*s\n", mark, (int)n, text + i);
@@ -86,7 +87,7 @@ static void put_lines(const char *mark, const char *text, size_t len)
     }
 }
 
-/* Only the part that differs, with the line before it. */
+/* The first lines that differ, with the one before them. */
 static void print_difference(const char *path, const struct dd_case *c, const struct buf *seen)
 {
     const char *a = c->expected;

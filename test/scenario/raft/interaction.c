@@ -129,7 +129,8 @@ static const char *history_offer(struct node *n)
 {
     const struct raft_snapshot *s = &n->history[n->history_count - 1];
     if (s->meta.index == 0) return NULL;
-    return raft_error_text(raft_set_snapshot(n->raft, s->meta.index, &s->meta.conf, s->data));
+    int rc = raft_set_snapshot(n->raft, s->meta.index, &s->meta.conf, s->data);
+    return rc == E_NOTFOUND ? NULL : raft_error_text(rc);
 }
 
 const char *env_add_node(struct env *env, const struct node_opts *opts)
@@ -410,8 +411,9 @@ const char *node_ready(struct env *env, struct node *n)
         if (error == NULL) error = store(n, p->snapshot, p->entries, p->entry_count);
         if (error == NULL) error = apply_all(n, rd.apply.entries, rd.apply.entry_count);
     }
-    post(env, n, &rd);
-    if (!n->async && error == NULL) error = advance(n, id, &rd);
+    /* After an error the member is left as it is, with what it asked for undone. */
+    if (error == NULL) post(env, n, &rd);
+    if (error == NULL && !n->async) error = advance(n, id, &rd);
     ready_deinit(&rd);
     return error;
 }
