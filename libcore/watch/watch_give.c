@@ -267,6 +267,12 @@ static void shrink(struct watch_shard *s)
     }
 }
 
+static bool is_enough(const struct watch_group *g, size_t met, size_t events)
+{
+    if (!g->live) return met >= WATCH_SWEEP_HITS;
+    return met >= WATCH_STEP_HITS || events >= WATCH_STEP_EVENTS;
+}
+
 int watch__give(struct watch_shard *s, struct watch_group *g, int64_t until)
 {
     struct watch_batch *b = g->batch;
@@ -277,7 +283,7 @@ int watch__give(struct watch_shard *s, struct watch_group *g, int64_t until)
         bool border = g->at > start && b->events[g->at].main != b->events[g->at - 1].main;
         if (border && g->live) give_touched(s, g);
         if (border) g->pos = b->events[g->at].main;
-        if (border && (met >= WATCH_STEP_HITS || g->at - start >= WATCH_STEP_EVENTS)) break;
+        if (border && is_enough(g, met, g->at - start)) break;
         if (g->count > 0) met += meet_all(s, g, g->at);
         g->at++;
     }

@@ -24,14 +24,17 @@ extern enum watch_plant_kind watch_plant;
 #endif
 
 enum {
-    /* A slice of history: large enough that a small history is one response, as upstream's. */
-    WATCH_SLICE_EVENTS = 8192,
+    /* A slice of history: large enough that a small history is one response, as upstream's, and a multiple of the
+     * revisions of a response, so that a longer one is cut where upstream cuts it. */
+    WATCH_SLICE_EVENTS = 8000,
     WATCH_SLICE_BYTES = 1024 * 1024,
     /* Rows read in one step: about 100 us. */
     WATCH_STEP_ROWS = 512,
-    /* Events handed to one watcher or another in one step, and events looked at. */
+    /* Live watchers met by an event in one step, and events looked at; of a sweep, whose watchers gather a response over the whole
+     * slice, it may be more. */
     WATCH_STEP_HITS = 4096,
     WATCH_STEP_EVENTS = 1024,
+    WATCH_SWEEP_HITS = 32768,
     /* Watchers that change their group in one step. */
     WATCH_STEP_WATCHERS = 512,
     /* Revisions in a response from history, as upstream. */
