@@ -16,7 +16,8 @@ struct search {
 static void offer(const struct search *s, const char *before, struct bytes text, const char *help)
 {
     struct cli_out *to = s->p->out;
-    if (text.len < s->word.len || memcmp(text.data, s->word.data, s->word.len) != 0) return;
+    struct bytes start = bytes_of(text.data, s->word.len);
+    if (text.len < s->word.len || !bytes_eq(start, s->word)) return;
     cli_put(to, before);
     cli_put_bytes(to, text);
     if (s->with_help && help != NULL && *help != '\0') cli_printf(to, "\t%s", help);
