@@ -19,6 +19,7 @@
 #include "http1/http1.h"
 #include "mvcc/compact.h"
 #include "node/node.h"
+#include "node/node_lease.h"
 #include "os/actor.h"
 #include "os/loop.h"
 
@@ -38,7 +39,9 @@ enum rpc_ask {
     RPC_ASK_PROPOSE,        /* `entry` through raft */
     RPC_ASK_PROPOSE_REVOKE, /* likewise, with the greater backlog of lease revocations */
     RPC_ASK_READ,           /* a linearizable read may be served */
-    RPC_ASK_COMMIT          /* all that was applied before is durable in the store */
+    RPC_ASK_COMMIT,         /* all that was applied before is durable in the store */
+    RPC_ASK_LEASE,          /* `lease`, of the apply half; its arg is this wait */
+    RPC_ASK_DEFRAGMENT      /* the store is copied into a new file */
 };
 
 /* A request that waits for the member. The member sets the answer, then posts `task` to `loop`. */
@@ -49,6 +52,7 @@ struct rpc_wait {
     struct apply_result *result; /* of a proposal that was applied; the requester's */
 
     enum rpc_ask ask;
+    struct node_lease_question *lease; /* the member's while it waits */
     struct rcbuf *entry; /* an InternalRaftRequest; its reference is the member's once submitted */
     struct node_waiter waiter; /* its request_id is that of the entry's header */
     struct rpc_input input;    /* the member's while it waits */

@@ -63,6 +63,7 @@ struct rpc_thread {
     struct rpc_wait **chain_end;
     struct rpc__counter *counts; /* rpc_count.c */
     struct list health_watches;  /* of struct health_watch */
+    struct list keepalives;      /* of struct keepalive: with something to ask for */
     struct list http_waits;      /* of struct http_wait: requests that wait for the member */
     struct rpc_watch *watch;     /* rpc_watch_int.h */
 };
@@ -111,6 +112,15 @@ void rpc__wait(struct rpc_call *c, void (*resume)(struct rpc_call *c));
 /* The same, and asks the member; `entry` (a reference is taken over) and `id` for proposals only. */
 void rpc__ask(struct rpc_call *c, enum rpc_ask ask, struct rcbuf *entry, uint64_t id,
               void (*resume)(struct rpc_call *c));
+/* Proposes `request` as this field of an InternalRaftRequest and answers with what was applied. */
+void rpc__propose_pb(struct rpc_call *c, enum rpc_ask ask, uint32_t field,
+                     const ProtobufCMessage *request);
+/* The quota's word on what a request may add; a refusal also raises the alarm, each time (walkthroughs.md 5). */
+int rpc__check_quota(const struct rpc_call *c, uint64_t cost);
+/* The client of a keepalive stream will send no more. */
+void rpc__keepalive_half_close(struct rpc_call *c);
+/* Asks for what keepalive streams have collected. */
+void rpc__keepalives_ask(struct rpc_thread *t);
 /* Puts a wait into the thread's chain. */
 void rpc__chain(struct rpc_thread *t, struct rpc_wait *w);
 /* Goes on with `resume` after the other work of this loop. */
@@ -190,6 +200,8 @@ void rpc__range_drop(struct rpc_call *c);
 void rpc__range_stream_drop(struct rpc_call *c);
 void rpc__hash_drop(struct rpc_call *c);
 void rpc__txn_drop(struct rpc_call *c);
+void rpc__keepalive_drop(struct rpc_call *c);
+void rpc__lease_question_drop(struct rpc_call *c);
 void rpc__health_drop(struct rpc_call *c);
 void rpc__watch_drop(struct rpc_call *c);
 

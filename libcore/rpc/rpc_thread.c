@@ -115,6 +115,7 @@ void rpc__ask(struct rpc_call *c, enum rpc_ask ask, struct rcbuf *entry, uint64_
 
 void rpc_thread_submit(struct rpc_thread *t)
 {
+    rpc__keepalives_ask(t);
     struct rpc_wait *chain = t->chain;
     if (chain == NULL) return;
     t->chain = NULL;
@@ -280,6 +281,15 @@ static void on_message(void *arg, struct grpc_call *call, void *data, struct byt
     arena_reset(&t->scratch);
 }
 
+static void on_half_close(void *arg, struct grpc_call *call, void *data)
+{
+    (void)arg;
+    (void)call;
+    struct rpc_call *c = data;
+    /* A watch goes on without its client's side. */
+    if (c->method->handle == rpc__lease_keep_alive) rpc__keepalive_half_close(c);
+}
+
 static void on_cancel(void *arg, struct grpc_call *call, void *data, enum grpc_cancel why)
 {
     static const enum grpc_code CODES[] = {[GRPC_CANCEL_PEER] = GRPC_CANCELED,
@@ -324,12 +334,14 @@ int rpc_thread_new(const struct rpc_member *member, struct loop *loop, const str
     t->grpc = (struct grpc_handler){.arg = t,
                                     .on_call = on_call,
                                     .on_message = on_message,
+                                    .on_half_close = on_half_close,
                                     .on_cancel = on_cancel,
                                     .on_writable = on_writable};
     arena_init(&t->scratch, alloc, SCRATCH_BYTES_MAX);
     buf_init(&t->out, alloc, ANSWER_BYTES_MAX);
     t->chain_end = &t->chain;
     list_init(&t->health_watches);
+    list_init(&t->keepalives);
     list_init(&t->http_waits);
     rpc__http_init(t);
     int rc = rpc__watch_init(t);

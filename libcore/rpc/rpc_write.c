@@ -53,12 +53,8 @@ static struct rcbuf *entry_new(struct rpc_call *c, uint32_t field, size_t len, u
     return entry;
 }
 
-static void propose(struct rpc_call *c, uint64_t id, struct rcbuf *entry)
-{
-    rpc__ask(c, RPC_ASK_PROPOSE, entry, id, applied);
-}
-
-static void propose_pb(struct rpc_call *c, uint32_t field, const ProtobufCMessage *request)
+void rpc__propose_pb(struct rpc_call *c, enum rpc_ask ask, uint32_t field,
+                     const ProtobufCMessage *request)
 {
     uint64_t id = c->t->member->next_request_id(c->t->member->arg);
     uint8_t *body = NULL;
@@ -72,11 +68,15 @@ static void propose_pb(struct rpc_call *c, uint32_t field, const ProtobufCMessag
     struct rcbuf *entry = entry_new(c, field, out->len, id, &body);
     if (entry == NULL) return;
     if (out->len > 0) memcpy(body, out->data, out->len);
-    propose(c, id, entry);
+    rpc__ask(c, ask, entry, id, applied);
 }
 
-/* The quota's word on what a request may add; a refusal also raises the alarm, each time (walkthroughs.md 5). */
-static int check_quota(const struct rpc_call *c, uint64_t cost)
+static void propose_pb(struct rpc_call *c, uint32_t field, const ProtobufCMessage *request)
+{
+    rpc__propose_pb(c, RPC_ASK_PROPOSE, field, request);
+}
+
+int rpc__check_quota(const struct rpc_call *c, uint64_t cost)
 {
     const struct rpc_member *m = c->t->member;
     if (apply_quota_has_room(m->apply, cost)) return 0;
@@ -88,7 +88,7 @@ void rpc__kv_put(struct rpc_call *c, struct bytes msg)
 {
     Etcdserverpb__PutRequest *q = rpc__unpack(c, &etcdserverpb__put_request__descriptor, msg);
     if (q == NULL) return;
-    int rc = check_quota(c, apply_cost_put(q->key.len, q->value.len));
+    int rc = rpc__check_quota(c, apply_cost_put(q->key.len, q->value.len));
     if (rc == 0) rc = apply_check_put(q);
     if (rc < 0) {
         rpc__fail(c, rc);
@@ -214,7 +214,7 @@ void rpc__kv_txn(struct rpc_call *c, struct bytes msg)
     Etcdserverpb__TxnRequest *q = rpc__unpack(c, &etcdserverpb__txn_request__descriptor, msg);
     if (q == NULL) return;
     bool reads = apply_txn_is_readonly(q);
-    int rc = reads ? 0 : check_quota(c, apply_cost_txn(q));
+    int rc = reads ? 0 : rpc__check_quota(c, apply_cost_txn(q));
     if (rc == 0) rc = apply_check_txn(q, m->txn_ops_max, c->t->alloc);
     if (rc < 0) {
         rpc__fail(c, rc);

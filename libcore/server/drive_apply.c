@@ -85,6 +85,23 @@ static void take_committed(struct server *s, struct store_item *item)
     workers_put(s->workers, &item->release);
 }
 
+/* Questions that came together are answered together. */
+static void take_lease_questions(struct server *s, struct rpc_wait *w)
+{
+    while (w != NULL) {
+        struct rpc_wait *next = w->next; /* the wait may be answered and gone */
+        node_apply_ask(s->apply, w->lease);
+        w = next;
+    }
+}
+
+static void answer_lease_questions(struct server *s)
+{
+    struct node_lease_question *q;
+    while ((q = node_apply_answered(s->apply)) != NULL)
+        server__answer(s, q->arg, q->error, NULL);
+}
+
 static void take_note(struct server *s, struct note_item *item)
 {
     if (node_apply_note(s->apply, &item->note.to_apply) < 0) (void)server__need(s, SIZE_MAX);
@@ -126,6 +143,10 @@ static void handle(void *arg, struct actor_input *link)
     case APPLY_IN_SNAPSHOT: take_snapshot_done(s, (struct snapshot_item *)(void *)in); break;
     case APPLY_IN_COMMIT:
         take_commit_wait(
+            s, (struct rpc_wait *)(void *)((char *)in - offsetof(struct rpc_wait, input)));
+        break;
+    case APPLY_IN_LEASES:
+        take_lease_questions(
             s, (struct rpc_wait *)(void *)((char *)in - offsetof(struct rpc_wait, input)));
         break;
     }
@@ -207,6 +228,7 @@ static void flush(void *arg)
     }
     rpc_hub_publish(s->member.hub);
     answer_commit_waits(s);
+    answer_lease_questions(s);
     arm_deadline(s);
     if (more) server__lone_post(s, &s->apply_continue, false, APPLY_IN_CONTINUE, false);
 }

@@ -15,23 +15,32 @@ static uint64_t next_request_id(void *arg)
     return node_ids_next(&s->ids);
 }
 
-/* Commits go to the apply actor; what is left of the chain goes to the raft actor in one piece. */
+/* Commits and questions about leases go to the apply actor, what is left of the chain to the raft actor; leases and the
+ * rest each in one piece. */
 static void submit(void *arg, struct rpc_wait *chain)
 {
     struct server *s = arg;
     struct rpc_wait *raft = NULL;
     struct rpc_wait **end = &raft;
+    struct rpc_wait *leases = NULL;
+    struct rpc_wait **lease_end = &leases;
     while (chain != NULL) {
         struct rpc_wait *w = chain;
         chain = w->next;
         w->next = NULL;
         if (w->ask == RPC_ASK_COMMIT) {
             server__apply_post(s, &w->input, APPLY_IN_COMMIT, true);
+        } else if (w->ask == RPC_ASK_DEFRAGMENT) {
+            server__defragment(s, w);
+        } else if (w->ask == RPC_ASK_LEASE) {
+            *lease_end = w;
+            lease_end = &w->next;
         } else {
             *end = w;
             end = &w->next;
         }
     }
+    if (leases != NULL) server__apply_post(s, &leases->input, APPLY_IN_LEASES, true);
     if (raft != NULL) server__raft_post(s, &raft->input, RAFT_IN_CHAIN, true);
 }
 

@@ -50,7 +50,8 @@ struct store_item {
     struct work release; /* lets the retired run go, which may free much */
     struct server *s;
     uint64_t store_bytes;
-    bool storage_version; /* write the storage version and nothing else */
+    bool storage_version;        /* write the storage version and nothing else */
+    struct rpc_wait *defragment; /* copy the store into a new file, answer this, and nothing else */
 };
 
 struct compact_item {

@@ -50,7 +50,8 @@ enum apply_input {
     APPLY_IN_NO_SPACE,  /* server's own, reused */
     APPLY_IN_PORTION,   /* a compact_item */
     APPLY_IN_SNAPSHOT,  /* a snapshot_item */
-    APPLY_IN_COMMIT     /* the input of an rpc_wait that asks for a commit */
+    APPLY_IN_COMMIT,    /* the input of an rpc_wait that asks for a commit */
+    APPLY_IN_LEASES     /* the input of the first rpc_wait of a chain that asks about leases */
 };
 
 struct io_thread {
@@ -213,6 +214,8 @@ int server__wal_start(struct server *s, struct errmsg *em);
 void server__wal_stop(struct server *s);
 int server__store_start(struct server *s, struct errmsg *em);
 void server__store_stop(struct server *s);
+/* Copies the store into a new file; answers `w`. Any thread. */
+void server__defragment(struct server *s, struct rpc_wait *w);
 void server__snapshot_begin(struct server *s, struct snapshot_item *item);
 void server__compact_begin(struct server *s, struct mvcc_compact *job);
 

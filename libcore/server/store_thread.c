@@ -93,6 +93,45 @@ static bool commit(struct server *s, struct store_item *item, struct list *more)
     return true;
 }
 
+/* --- defragmentation ------------------------------------------------------------------------------------ */
+
+/* Commits wait meanwhile, and so in the end does applying; reads go on. False: the process must end. */
+static bool defragment(struct server *s, struct store_item *item)
+{
+    struct errmsg em = {""};
+    bool must_end = false;
+    uint64_t before = atomic_load(&s->db_bytes);
+    uint64_t start_ns = s->clock.mono_ns(s->clock.arg);
+    LOG(s->log, LOG_INFO, "defragmenting", LOGF_STR("path", s->dir.db));
+    int rc = backend_lmdb_compact(s->lmdb, &must_end, &em);
+    if (rc < 0) {
+        LOG(s->log, LOG_ERROR, "failed to defragment", LOGF_STR("path", s->dir.db),
+            LOGF_STR("error", em.text));
+    } else {
+        note_size(s, item);
+        apply_set_store_bytes(node_apply_core(s->apply), item->store_bytes);
+        LOG(s->log, LOG_INFO, "finished defragmenting directory", LOGF_STR("path", s->dir.db),
+            LOGF_INT("current-db-size-bytes-diff", (int64_t)(item->store_bytes - before)),
+            LOGF_UINT("current-db-size-bytes", item->store_bytes),
+            LOGF_DURATION("took", (int64_t)(s->clock.mono_ns(s->clock.arg) - start_ns)));
+    }
+    if (must_end) server__fatal(s, &em);
+    server__answer(s, item->defragment, rc, NULL);
+    alloc_free(s->alloc, item, sizeof *item);
+    return !must_end;
+}
+
+void server__defragment(struct server *s, struct rpc_wait *w)
+{
+    struct store_item *item = server__need(s, sizeof *item);
+    *item = (struct store_item){.defragment = w, .s = s};
+    if (thread_queue_put(&s->store_queue, &item->link)) return;
+    alloc_free(s->alloc, item, sizeof *item);
+    server__answer(s, w, E_STOPPED, NULL);
+}
+
+/* --- the thread ----------------------------------------------------------------------------------------- */
+
 static void run(void *arg)
 {
     struct server *s = arg;
@@ -101,6 +140,10 @@ static void run(void *arg)
     list_init(&batch);
     while (!list_empty(&batch) || thread_queue_take(&s->store_queue, &batch) > 0) {
         struct store_item *item = item_of(list_pop_front(&batch));
+        if (item->defragment != NULL && !failed) {
+            failed = !defragment(s, item);
+            continue;
+        }
         failed = failed || !commit(s, item, &batch);
         if (failed) {
             alloc_free(s->alloc, item, sizeof *item);
