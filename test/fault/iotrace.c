@@ -22,8 +22,9 @@
  *   KIND seq=N from=N tid=T ns=NANOSECONDS fd=F flags=FLAGS off=OFFSET len=BYTES rc=RESULT path=PATH [to=PATH]
  *
  * Paths are escaped: space, %, control bytes as %XX. `len` bytes of data follow for WRITE and SEND, none else.
- * KIND is WRITE (flags "dsync" when the descriptor is O_DSYNC or O_SYNC, "half" when it was made half), SYNC, FSYNC, TRUNCATE, ALLOCATE, OPEN (of
- * a file that was created or cut to nothing; flags "create", "trunc"), RENAME, LINK, UNLINK, MKDIR, RMDIR, SEND.
+ * KIND is WRITE (flags "dsync" when the descriptor is O_DSYNC or O_SYNC, "half" when it was made half), SYNC, FSYNC,
+ * TRUNCATE, ALLOCATE, OPEN (of a file that was created or cut to nothing; flags "create", "trunc"), RENAME, LINK,
+ * UNLINK, MKDIR, RMDIR, SEND.
  * An operation's record is written when it has returned; a SEND's before it begins. All but syncs and dsync
  * writes hold one lock meanwhile, so the order of records is the order of operations. Those two take long and
  * do not hold it; their from=N says how far the trace was when they began: a sync covers what has seq <= N, and

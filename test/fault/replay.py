@@ -58,7 +58,8 @@ def read_trace(path):
 
 class Inode:
     def __init__(self, content=b""):
-        self.content = content
+        self.content = content.rstrip(b"\0")  # log segments are long and mostly empty
+        self.size = len(content)
         self.changes = []  # Change, in order
         self.is_dir = False
 
@@ -213,6 +214,7 @@ class Cut:
     def rebuild(self, inode, path):
         out = Image(path)
         out.write(0, inode.content)
+        out.resize(inode.size)
         for change in inode.changes:
             if change.seq > self.prefix:
                 break
