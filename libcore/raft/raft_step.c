@@ -141,6 +141,11 @@ static void stable_to(struct raft *r, raft_index index, raft_term term)
     struct raft__log *l = &r->log;
     ASSERT(l->stable <= l->in_progress);
     raft_term mine;
+    if (l->snapshot != NULL && index == l->snapshot->meta.index) {
+        raft__log_line(r, LOG_INFO,
+                       "entry at index %" PRIu64 " matched unstable snapshot; ignoring", index);
+        return;
+    }
     if (index <= l->stable || !raft__log_term(l, index, &mine)) {
         raft__log_line(r, LOG_INFO,
                        "entry at index %" PRIu64 " missing from unstable log; ignoring", index);
