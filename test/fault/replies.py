@@ -105,11 +105,11 @@ class LogBytes:
 
     @staticmethod
     def covered(spans, start, end):
-        over = [s for s in spans if s[0] < end and s[1] > start]
-        for when in sorted(s[2] for s in over if s[2] is not None):
+        over = sorted(s for s in spans if s[0] < end and s[1] > start and s[2] is not None)
+        for when in sorted(s[2] for s in over):
             at = start
-            for off, stop, durable in sorted(over):
-                if durable is not None and durable <= when and off <= at:
+            for off, stop, durable in over:
+                if durable <= when and off <= at:
                     at = max(at, stop)
             if at >= end:
                 return when
