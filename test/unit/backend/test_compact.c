@@ -99,7 +99,7 @@ static void writes_go_on_in_the_new_file(void **state)
     struct store s;
     store_init(&s, KIND_LMDB);
     for (int round = 0; round < 5; round++) {
-        char name[8];
+        char name[16];
         (void)snprintf(name, sizeof name, "%d", round);
         put_text(&s, TABLE_META, name, "before");
         compact(&s);
