@@ -96,7 +96,7 @@ struct node_apply {
     raft_term lead_term; /* 0: this member does not lead */
     bool primary;        /* leases are promoted or being promoted */
     bool promoting;
-    bool unconfirmed; /* it may have lost the lead while it did not tick */
+    bool unconfirmed;     /* it may have lost the lead while it did not tick */
     int64_t confirmed_ns; /* when it last heard that it has not */
     int64_t lead_elected_ns;
     raft_id lead;

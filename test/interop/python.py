@@ -2,6 +2,7 @@
 """The Python client etcd3 from PyPI against a member. Usage: python.py HOST PORT. Output is TAP."""
 import sys
 import threading
+import time
 
 import etcd3
 
@@ -72,9 +73,33 @@ def compaction(client):
         raise AssertionError("expected a refusal of the second compaction")
 
 
+def leases(client):
+    lease = client.lease(30)
+    client.put("py/l", "1", lease)
+    expect((lease.granted_ttl, lease.remaining_ttl in (29, 30), list(lease.keys)), (30, True, [b"py/l"]))
+    lease.revoke()
+    expect(client.get("py/l")[0], None)
+    expect(client.get_lease_info(lease.id).TTL, -1)
+
+
+def a_lease_that_is_kept(client):
+    lease = client.lease(2)
+    client.put("py/k", "1", lease)
+    for _ in range(8):
+        time.sleep(0.5)
+        expect([(a.ID, a.TTL) for a in lease.refresh()], [(lease.id, 2)])
+    expect(client.get("py/k")[0], b"1")
+    end = time.monotonic() + 15
+    while client.get("py/k")[0] is not None:
+        expect(time.monotonic() < end, True)
+        time.sleep(0.1)
+    expect([a.TTL for a in lease.refresh()], [0])
+
+
 def main():
     client = etcd3.client(host=sys.argv[1], port=int(sys.argv[2]), timeout=20)
-    cases = [put_and_get, ranges, transactions, threads_share_a_client, status_and_members, compaction]
+    cases = [put_and_get, ranges, transactions, threads_share_a_client, status_and_members, compaction, leases,
+             a_lease_that_is_kept]
     print(f"1..{len(cases)}")
     failed = 0
     for number, case in enumerate(cases, 1):

@@ -295,7 +295,8 @@ func main() {
 	}
 	defer client.Close()
 	tests := []test{{"put and get", putAndGet}, {"errors are the client's own", wantErrors},
-		{"transactions", transactions}, {"pages at one revision while others write and compact", pages},
+		{"transactions", transactions}, {"the life of a lease", leaseLife}, {"errors of leases", leaseErrors},
+		{"many leases on one stream", keepMany}, {"sessions", sessions}, {"defragmentation", defragment}, {"pages at one revision while others write and compact", pages},
 		{"maintenance", maintenance}}
 	fmt.Printf("1..%d\n", len(tests))
 	status := 0
