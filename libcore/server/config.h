@@ -94,6 +94,9 @@ int config_usage(struct buf *out);
 /* Splits at commas; items live in `arena`. Errors: E_NOMEM; E_TOOBIG over 1024 items. */
 int config_split(struct arena *arena, const char *text, struct config_list *out);
 
+/* Whether a feature gate that is off by default was switched on; `c` has been parsed. */
+bool config_gate(const struct config *c, const char *name);
+
 /* --- shared inside the config files ------------------------------------------------------------ */
 
 /* Sets one flag from text; Go's words in `em`. */
@@ -106,5 +109,6 @@ int config__warn(struct config *c, const char *format, ...) __attribute__((forma
 int config__load_file(struct config *c, const char *path, struct errmsg *em);
 /* Everything that concerns more than one flag or the meaning of a value. E_CONFIG. */
 int config__check(struct config *c, struct errmsg *em);
+int config__check_gates(const struct config *c, struct errmsg *em);
 
 #endif

@@ -214,50 +214,6 @@ static int check_default_only(const struct config *c, struct errmsg *em)
     return 0;
 }
 
-static int check_gates(const struct config *c, struct errmsg *em)
-{
-    static const char *const GATES[] = {"AllAlpha",
-                                        "AllBeta",
-                                        "StopGRPCServiceOnDefrag",
-                                        "InitialCorruptCheck",
-                                        "CompactHashCheck",
-                                        "TxnModeWriteWithSharedBuffer",
-                                        "LeaseCheckpoint",
-                                        "LeaseCheckpointPersist",
-                                        "SetMemberLocalAddr",
-                                        "FastLeaseKeepAlive",
-                                        "PriorityRequest",
-                                        NULL};
-    const char *at = c->feature_gates;
-    while (*at != '\0') {
-        char name[64];
-        size_t len = strcspn(at, ",");
-        size_t eq = strcspn(at, "=,");
-        if (eq == len) {
-            errmsg_set(em, "missing bool value for %.*s", (int)len, at);
-            return E_CONFIG;
-        }
-        snprintf(name, sizeof name, "%.*s", (int)eq, at);
-        if (!one_of(name, GATES)) {
-            errmsg_set(em, "unrecognized feature gate: %s", name);
-            return E_CONFIG;
-        }
-        bool value = false;
-        struct errmsg why = {""};
-        if (text_parse_bool(bytes_of(at + eq + 1, len - eq - 1), &value, &why) < 0) {
-            errmsg_set(em, "invalid value of %.*s, err: %s", (int)len, at, why.text);
-            return E_CONFIG;
-        }
-        if (value && strcmp(name, "TxnModeWriteWithSharedBuffer") != 0 &&
-            strcmp(name, "FastLeaseKeepAlive") != 0 && strcmp(name, "AllBeta") != 0) {
-            errmsg_set(em, "feature gate %s: this server cannot do that yet; leave it off", name);
-            return E_CONFIG;
-        }
-        at += len + (at[len] == ',' ? 1 : 0);
-    }
-    return 0;
-}
-
 static int warn_sizes(struct config *c)
 {
     int rc = 0;
@@ -315,7 +271,7 @@ int config__check(struct config *c, struct errmsg *em)
             em, "--advertise-client-urls is required when --listen-client-urls is set explicitly");
         rc = E_CONFIG;
     }
-    if (rc == 0) rc = check_gates(c, em);
+    if (rc == 0) rc = config__check_gates(c, em);
     if (rc == 0) rc = check_default_only(c, em);
     if (rc == 0) rc = warn_sizes(c);
     if (rc == 0) rc = default_cluster(c);

@@ -8,6 +8,9 @@
 
 enum { META_ROW_BYTES_MAX = 64 * 1024, CONF_STATE_BYTES_MAX = 1024 * 1024 };
 
+/* How often what is left of long leases is replicated, as upstream. */
+#define CHECKPOINT_NS INT64_C(300000000000)
+
 /* What the walk picks up on its way. */
 struct loader {
     struct server *s;
@@ -79,6 +82,7 @@ static int tables_new(struct server *s)
     struct lease_config lc = {.ttl_s_min = (int64_t)((ttl_ms + 999) / 1000),
                               .retry_ns = (int64_t)(5000 + 2 * s->config->election_timeout) *
                                           1000000};
+    if (config_gate(s->config, "LeaseCheckpoint")) lc.checkpoint_interval_ns = CHECKPOINT_NS;
     os_rand.fill(os_rand.arg, lc.hash_seed, sizeof lc.hash_seed);
     int rc = lease_new(&lc, s->alloc, &s->leases);
     struct mvcc_opts mo = {.alloc = s->alloc,

@@ -187,6 +187,23 @@ static void meaning_is_checked(void **state)
                  "invalid value \"not-yet\" for flag -v2-deprecation: invalid value \"not-yet\"");
     expect_error(WORDS("--feature-gates=Odd=true"), NO_WORDS, E_CONFIG,
                  "unrecognized feature gate: Odd");
+    expect_error(WORDS("--feature-gates=LeaseCheckpointPersist=true"), NO_WORDS, E_CONFIG,
+                 "enabling feature gate LeaseCheckpointPersist requires enabling feature gate "
+                 "LeaseCheckpoint");
+    expect_error(WORDS("--feature-gates=LeaseCheckpoint"), NO_WORDS, E_CONFIG,
+                 "missing bool value for LeaseCheckpoint");
+}
+
+static void the_last_word_on_a_gate_counts(void **state)
+{
+    (void)state;
+    struct outcome o;
+    parse(&o, WORDS("--feature-gates=LeaseCheckpoint=false,AllBeta=true,LeaseCheckpoint=true"),
+          NO_WORDS);
+    assert_int_equal(o.rc, 0);
+    assert_true(config_gate(&o.c, "LeaseCheckpoint"));
+    assert_false(config_gate(&o.c, "PriorityRequest"));
+    config_deinit(&o.c);
 }
 
 static void what_is_not_there_is_refused_not_ignored(void **state)
@@ -227,6 +244,7 @@ int main(void)
         cmocka_unit_test(a_file_replaces_everything),
         cmocka_unit_test(bad_files_name_the_line),
         cmocka_unit_test(meaning_is_checked),
+        cmocka_unit_test(the_last_word_on_a_gate_counts),
         cmocka_unit_test(what_is_not_there_is_refused_not_ignored),
         cmocka_unit_test(help_names_every_flag),
     };
