@@ -51,7 +51,7 @@ int ctl_defrag(void *arg, struct cli_call *call, struct errmsg *em)
     const struct ctl_endpoint_values *v = call->values;
     struct cli_words endpoints;
     bool any_failed = false;
-    int status = ctl_endpoints(ctl, call, v->cluster, &endpoints, em);
+    int status = ctl_endpoints(ctl, call, &v->cluster, &endpoints, em);
     for (size_t i = 0; i < endpoints.count && status == CLI_OK; i++) {
         bool failed = false;
         status = defragment(ctl, &endpoints.items[i], &failed, em);

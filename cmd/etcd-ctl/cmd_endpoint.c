@@ -29,12 +29,12 @@ static int from_members(struct ctl *ctl, const Etcdserverpb__MemberListResponse 
     return CLI_OK;
 }
 
-int ctl_endpoints(struct ctl *ctl, struct cli_call *call, bool cluster, struct cli_words *out,
-                  struct errmsg *em)
+int ctl_endpoints(struct ctl *ctl, struct cli_call *call, const bool *cluster,
+                  struct cli_words *out, struct errmsg *em)
 {
     int status = ctl_settings(ctl, call, em);
     *out = ctl->globals.endpoints;
-    if (status != CLI_OK || !cluster) return status;
+    if (status != CLI_OK || !*cluster) return status;
     Etcdserverpb__MemberListResponse *members = NULL;
     status = ctl_credentials(ctl, em);
     if (status == CLI_OK && ctl_dial(ctl, &ctl->globals.endpoints, &ctl->client, em) != CLI_OK)
@@ -52,7 +52,7 @@ static int endpoints_of(struct ctl *ctl, struct cli_call *call, struct cli_words
                         struct errmsg *em)
 {
     const struct ctl_endpoint_values *v = call->group_values;
-    return ctl_endpoints(ctl, call, v->cluster, out, em);
+    return ctl_endpoints(ctl, call, &v->cluster, out, em);
 }
 
 /* --- one after the other ------------------------------------------------------------------------------ */

@@ -86,9 +86,10 @@ int ctl_members(const struct ctl *ctl, struct client *c, bool serializable, stru
 int ctl_alarms(const struct ctl *ctl, struct client *c, struct arena *arena,
                Etcdserverpb__AlarmResponse **out, struct errmsg *em);
 
-/* The settings, and the endpoints they name: those given, or with `cluster` those of all members. Returns an exit code. */
-int ctl_endpoints(struct ctl *ctl, struct cli_call *call, bool cluster, struct cli_words *out,
-                  struct errmsg *em);
+/* The settings, and the endpoints they name: those given, or with `*cluster` those of all members. The flag is looked at
+ * when the settings are complete, since a variable may have set it. Returns an exit code. */
+int ctl_endpoints(struct ctl *ctl, struct cli_call *call, const bool *cluster,
+                  struct cli_words *out, struct errmsg *em);
 
 /* The answer to a range, fetched in chunks; lives in the run's arena. Returns an exit code. */
 int ctl_range_stream(struct ctl *ctl, const Etcdserverpb__RangeRequest *request,

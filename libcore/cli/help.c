@@ -68,7 +68,7 @@ static void put_flags(const char *heading, const struct cli_flag *rows, size_t c
     const struct cli_flag *sorted[ROWS_MAX];
     size_t n = sorted_rows(rows, count, extra, sorted);
     if (n == 0) return;
-    cli_printf(to, "\n%s\n", heading);
+    cli_put(to, heading);
     put_rows(sorted, n, to);
 }
 
@@ -149,8 +149,8 @@ void cli_usage(const struct cli_program *p, const struct cli_command *group,
     char text[FLAG_TEXT_MAX];
     snprintf(text, sizeof text, "help for %s", command->name);
     const struct cli_flag help = {"help", CLI_BOOL, 'h', 0, NULL, text, NULL};
-    put_flags("Flags:", command->rows, command->row_count, &help, to);
-    if (group != NULL) put_flags("Global Flags:", group->rows, group->row_count, NULL, to);
+    put_flags("\nFlags:\n", command->rows, command->row_count, &help, to);
+    if (group != NULL) put_flags("\nGlobal Flags:\n", group->rows, group->row_count, NULL, to);
 }
 
 void cli_help(const struct cli_program *p, const struct cli_command *group,
@@ -171,7 +171,7 @@ void cli_help(const struct cli_program *p, const struct cli_command *group,
 void cli_options(const struct cli_program *p, struct cli_out *to)
 {
     cli_put(to, "The following options can be passed to any command:\n");
-    put_flags("", p->rows, p->row_count, NULL, to);
+    put_flags("\n", p->rows, p->row_count, NULL, to);
 }
 
 /* --- the manual page ----------------------------------------------------------------------------------- */

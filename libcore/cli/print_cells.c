@@ -36,6 +36,11 @@ int cells__uint(struct cells *c, uint64_t v)
     return cells__end(c, buf_printf(&c->text, "%llu", (unsigned long long)v));
 }
 
+int cells__int(struct cells *c, int64_t v)
+{
+    return cells__end(c, buf_printf(&c->text, "%lld", (long long)v));
+}
+
 int cells__hex(struct cells *c, uint64_t v)
 {
     return cells__end(c, buf_printf(&c->text, "%llx", (unsigned long long)v));

@@ -286,7 +286,7 @@ static int rows_of_hash(struct cli_printer *p, const struct cli_hash *rows, size
     for (size_t i = 0; i < count && rc == 0; i++) {
         rc = cells__span(&c, rows[i].endpoint);
         if (rc == 0) rc = cells__uint(&c, rows[i].hash->hash);
-        if (rc == 0) rc = cells__uint(&c, (uint64_t)rows[i].hash->hash_revision);
+        if (rc == 0) rc = cells__int(&c, rows[i].hash->hash_revision);
     }
     return cells__show(p, &c, HASH_HEADINGS, HASH_COLUMNS, rc, em);
 }

@@ -59,6 +59,7 @@ void cells__init(struct cells *c, const struct alloc *alloc);
 int cells__text(struct cells *c, const char *text);
 int cells__span(struct cells *c, struct bytes text);
 int cells__uint(struct cells *c, uint64_t v);
+int cells__int(struct cells *c, int64_t v);
 int cells__hex(struct cells *c, uint64_t v);
 int cells__size(struct cells *c, int64_t v);
 int cells__bool(struct cells *c, bool v);

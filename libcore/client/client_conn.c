@@ -251,9 +251,8 @@ int client__endpoint_init(struct client *c, struct endpoint *e, const char *text
     } else {
         (void)cut_prefix(&rest, "http://");
     }
-    size_t len = strlen(rest);
-    while (len > 0 && !e->unix_socket && rest[len - 1] == '/')
-        len--;
+    /* Of a URL only the host counts. */
+    size_t len = e->unix_socket ? strlen(rest) : strcspn(rest, "/");
     if (len >= sizeof e->address) {
         errmsg_set(em, "endpoint \"%.32s...\" is too long", text);
         return E_INVAL;

@@ -248,7 +248,6 @@ static void options_are_listed(void **state)
 {
     expect_run("options", 0,
                "The following options can be passed to any command:\n\n"
-               "\n"
                "  -w, --format string   output (default \"plain\")\n"
                "      --server string   whom to ask\n",
                "");

@@ -15,14 +15,11 @@ static void calls_over_tcp(void **state)
 
 static void takes_urls_for_endpoints(void **state)
 {
+    static const char *const ENDS[] = {"", "/", "/any/path"};
     struct fake *f = fake_start("127.0.0.1:0");
-    for (size_t i = 0; i < 3; i++) {
+    for (size_t i = 0; i < 6; i++) {
         char text[FAKE_ADDRESS_BYTES * 2];
-        snprintf(text, sizeof text,
-                 i == 0   ? "http://%s"
-                 : i == 1 ? "http://%s/"
-                          : "%s/",
-                 f->address);
+        snprintf(text, sizeof text, "%s%s%s", i < 3 ? "http://" : "", f->address, ENDS[i % 3]);
         struct kit *k = kit_of(text);
         kit_echo(k, text);
         kit_free(k);
