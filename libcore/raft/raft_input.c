@@ -22,7 +22,7 @@ static bool is_response(enum raft_message_type t)
 {
     ASSERT((unsigned)t < RAFT_MSG_COUNT);
     return t == RAFT_MSG_APP_RESP || t == RAFT_MSG_VOTE_RESP || t == RAFT_MSG_HEARTBEAT_RESP ||
-           t == RAFT_MSG_PRE_VOTE_RESP;
+           t == RAFT_MSG_PRE_VOTE_RESP || t == RAFT_MSG_READ_INDEX_RESP;
 }
 
 /* What followers pass on to whom they think leads; it may come back to who asked. */

@@ -72,7 +72,7 @@ static bool set_number(struct node_opts *o, const char *key, const char *value)
 static bool set_option(struct node_opts *o, const char *key, const char *value)
 {
     if (strcmp(key, "content") == 0) {
-        o->content = bytes_of((const uint8_t *)value, strlen(value));
+        o->content = bytes_str(value);
         return true;
     }
     if (strcmp(key, "read-only") == 0) {
@@ -261,7 +261,18 @@ static const char *propose(struct env *env, const struct dd_case *c)
     struct node *n = node_arg(env, c, 0);
     if (n == NULL || c->arg_count != 2) return "a node and data are needed";
     const char *data = c->args[1].key;
-    return propose_entry(n, RAFT_ENTRY_NORMAL, bytes_of((const uint8_t *)data, strlen(data)));
+    return propose_entry(n, RAFT_ENTRY_NORMAL, bytes_str(data));
+}
+
+/* Beside upstream's directives: `read-index NODE CONTEXT`. Without a leader nothing comes of it. */
+static const char *read_index(struct env *env, const struct dd_case *c)
+{
+    struct node *n = node_arg(env, c, 0);
+    if (n == NULL || c->arg_count != 2) return "a node and a context are needed";
+    struct rcbuf *context = rcbuf_copy(&scenario_heap, bytes_str(c->args[1].key));
+    int rc = raft_read_index(n->raft, context);
+    rcbuf_unref(context);
+    return rc == E_AGAIN ? NULL : raft_error_text(rc);
 }
 
 static const char *send_snapshot(struct env *env, const struct dd_case *c)
@@ -525,6 +536,7 @@ static const struct {
     {"propose-conf-change", propose_conf_change},
     {"raft-log", print_log},
     {"raft-state", print_state},
+    {"read-index", read_index},
     {"report-unreachable", report_unreachable},
     {"send-snapshot", send_snapshot},
     {"set-randomized-election-timeout", set_timeout},

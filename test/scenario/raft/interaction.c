@@ -183,6 +183,8 @@ struct ready {
     struct packets sends; /* with those for the storage in asynchronous mode */
     struct raft_persist persist;
     struct raft_apply apply;
+    struct raft_read *reads;
+    size_t read_count;
     bool soft; /* leader or state changed */
 };
 
@@ -193,6 +195,16 @@ static void ready_deinit(struct ready *rd)
     raft_obligation_deinit(&persist, &scenario_heap);
     raft_obligation_deinit(&apply, &scenario_heap);
     packets_deinit(&rd->sends);
+    for (size_t i = 0; i < rd->read_count; i++)
+        rcbuf_unref(rd->reads[i].context);
+    alloc_free(&scenario_heap, rd->reads, rd->read_count * sizeof *rd->reads);
+}
+
+static void add_read(struct ready *rd, struct raft_read read)
+{
+    size_t bytes = rd->read_count * sizeof read;
+    rd->reads = scenario_heap.resize(NULL, rd->reads, bytes, bytes + sizeof read);
+    rd->reads[rd->read_count++] = read;
 }
 
 static const char *ready_take(struct node *n, struct ready *rd)
@@ -209,7 +221,7 @@ static const char *ready_take(struct node *n, struct ready *rd)
         case RAFT_SEND: packets_put(&rd->sends, (struct packet){.message = o.u.message}); break;
         case RAFT_PERSIST: rd->persist = o.u.persist; break;
         case RAFT_APPLY: rd->apply = o.u.apply; break;
-        case RAFT_READ_OK: raft_obligation_deinit(&o, &scenario_heap); break;
+        case RAFT_READ_OK: add_read(rd, o.u.read); break;
         }
     }
     return raft_error_text(rc);
@@ -285,6 +297,20 @@ static void ready_add_messages(struct node *n, raft_id id, struct ready *rd)
     }
 }
 
+/* "ReadStates [{12 [97 98]} {13 [99]}]": the index and the bytes of the context. */
+static void describe_reads(struct buf *out, const struct ready *rd)
+{
+    (void)buf_put_str(out, "ReadStates [");
+    for (size_t i = 0; i < rd->read_count; i++) {
+        struct bytes context = rcbuf_bytes(rd->reads[i].context);
+        (void)buf_printf(out, "%s{%" PRIu64 " [", i == 0 ? "" : " ", rd->reads[i].index);
+        for (size_t k = 0; k < context.len; k++)
+            (void)buf_printf(out, "%s%u", k == 0 ? "" : " ", context.data[k]);
+        (void)buf_put_str(out, "]}");
+    }
+    (void)buf_put_str(out, "]\n");
+}
+
 static void describe_ready_body(struct buf *out, const struct node *n, const struct ready *rd)
 {
     if (rd->soft)
@@ -295,6 +321,7 @@ static void describe_ready_body(struct buf *out, const struct node *n, const str
         describe_hard_state(out, rd->persist.hard_state);
         (void)buf_put_u8(out, '\n');
     }
+    if (rd->read_count > 0) describe_reads(out, rd);
     if (rd->persist.entry_count > 0) (void)buf_put_str(out, "Entries:\n");
     describe_entries(out, rd->persist.entries, rd->persist.entry_count);
     if (rd->persist.snapshot != NULL) {
@@ -476,7 +503,11 @@ static bool is_local(const struct raft_message *m)
 
 static int step(struct node *n, const struct raft_message *m)
 {
-    if (m->type != RAFT_MSG_STORAGE_APPLY_RESP) return raft_step(n->raft, m);
+    if (m->type != RAFT_MSG_STORAGE_APPLY_RESP) {
+        int rc = raft_step(n->raft, m);
+        /* Upstream says nothing about a read that nobody can answer now. */
+        return m->type == RAFT_MSG_READ_INDEX && rc == E_AGAIN ? 0 : rc;
+    }
     return raft_applied(n->raft, m->entries[m->entry_count - 1].index);
 }
 

@@ -372,6 +372,14 @@ static void nonsense_is_refused(void **state)
     }
     struct raft_message stranger = {.type = RAFT_MSG_APP_RESP, .from = 9, .to = 1, .term = term};
     assert_int_equal(raft_step(n.peers[0].r, &stranger), E_NOTFOUND);
+    struct rcbuf *context = rcbuf_new(&n.heap.alloc, 1);
+    struct raft_entry e = {.data = context};
+    struct raft_message read = stranger;
+    read.type = RAFT_MSG_READ_INDEX_RESP;
+    read.entries = &e;
+    read.entry_count = 1;
+    assert_int_equal(raft_step(n.peers[0].r, &read), E_NOTFOUND);
+    rcbuf_unref(context);
     assert_int_equal(net_status(&n, 0).state, RAFT_LEADER);
     net_deinit(&n);
 }
