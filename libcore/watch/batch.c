@@ -14,7 +14,9 @@ enum {
     FIELD_MOD_REVISION = 3,
     TYPE_DELETE = 1,
     EVENTS_FIRST = 4,
-    BYTES_FIRST = 256
+    BYTES_FIRST = 256,
+    /* What the apply actor copies at once: a millisecond. */
+    BATCH_BYTES_MAX = 4 * 1024 * 1024
 };
 
 /* --- life -------------------------------------------------------------------------------------- */
@@ -172,6 +174,7 @@ int watch_builder_open(struct watch_builder *b, struct mvcc *m, const struct all
     b->last = 0;
     b->events_max = WATCH_SLICE_EVENTS;
     b->bytes_max = WATCH_SLICE_BYTES;
+    b->step_bytes_max = WATCH_STEP_BYTES;
     return 0;
 }
 
@@ -200,8 +203,11 @@ int watch_builder_step(struct watch_builder *b, size_t rows_max, struct errmsg *
 {
     ASSERT(b->batch != NULL);
     int rc = 1;
-    for (size_t i = 0; i < rows_max && rc == 1; i++)
+    size_t used = b->batch->used;
+    for (size_t i = 0; i < rows_max && rc == 1; i++) {
+        if (b->batch->used - used >= b->step_bytes_max) break;
         rc = read_row(b, em);
+    }
     if (rc < 0) watch_builder_close(b);
     return rc;
 }
@@ -227,7 +233,7 @@ struct watch_batch *watch_batch_read(struct mvcc *m, const struct alloc *alloc, 
     struct watch_builder b = {.batch = NULL};
     struct errmsg em = {""};
     if (watch_builder_open(&b, m, alloc, from, to) < 0) return NULL;
-    b.bytes_max = SIZE_MAX;
+    b.bytes_max = b.step_bytes_max = BATCH_BYTES_MAX;
     int rc = watch_builder_step(&b, events_max, &em);
     if (rc == 0) return watch_builder_take(&b);
     watch_builder_close(&b);

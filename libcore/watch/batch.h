@@ -67,13 +67,14 @@ struct watch_builder {
     struct watch_batch *batch; /* NULL: closed */
     int64_t last;              /* revision of the last event; 0: none yet */
     size_t events_max, bytes_max;
+    size_t step_bytes_max;
 };
 
 /* Starts on [from, to] (`to` is published). It may end sooner, at the end of the revision in which it reaches `events_max` or
  * `bytes_max`. Any thread. Errors: E_COMPACTED, E_NOMEM. */
 int watch_builder_open(struct watch_builder *b, struct mvcc *m, const struct alloc *alloc,
                        int64_t from, int64_t to);
-/* Reads at most `rows_max` rows; 1 while there is more, 0 at the end. Errors: E_NOMEM, E_INTR (the pin was broken), E_CORRUPT,
+/* Reads at most `rows_max` rows, fewer when they are large; 1 while there is more, 0 at the end. Errors: E_NOMEM, E_INTR (the pin was broken), E_CORRUPT,
  * those of the backend; it is closed then. */
 int watch_builder_step(struct watch_builder *b, size_t rows_max, struct errmsg *em);
 /* Gives the finished batch and closes. */
@@ -81,7 +82,7 @@ struct watch_batch *watch_builder_take(struct watch_builder *b);
 void watch_builder_close(struct watch_builder *b);
 
 /* The first part of [from, to] at once: what one run of the apply actor publishes. Gives a batch, or NULL when it would have to
- * hold more than `events_max` events or cannot be made: readers then find the same in history. */
+ * hold more than `events_max` events, or is very large, or cannot be made: readers then find the same in history. */
 struct watch_batch *watch_batch_read(struct mvcc *m, const struct alloc *alloc, int64_t from,
                                      int64_t to, size_t events_max);
 

@@ -27,9 +27,10 @@ enum {
     /* A slice of history: large enough that a small history is one response, as upstream's, and a multiple of the
      * revisions of a response, so that a longer one is cut where upstream cuts it. */
     WATCH_SLICE_EVENTS = 8000,
-    WATCH_SLICE_BYTES = 1024 * 1024,
-    /* Rows read in one step: about 100 us. */
+    WATCH_SLICE_BYTES = 8 * 1024 * 1024,
+    /* Rows, and bytes of them, read in one step: about 100 us. */
     WATCH_STEP_ROWS = 512,
+    WATCH_STEP_BYTES = 256 * 1024,
     /* Live watchers met by an event in one step, and events looked at; of a sweep, whose watchers gather a response over the whole
      * slice, it may be more. */
     WATCH_STEP_HITS = 4096,

@@ -96,10 +96,25 @@ def a_lease_that_is_kept(client):
     expect([a.TTL for a in lease.refresh()], [0])
 
 
+def watches(client):
+    events, cancel = client.watch_prefix("py/watch/")
+    first = client.put("py/watch/a", "1").header.revision
+    client.put("py/watch/b", "2")
+    client.delete("py/watch/a")
+    expect([(type(e).__name__, e.key, e.value) for e in (next(events), next(events), next(events))],
+           [("PutEvent", b"py/watch/a", b"1"), ("PutEvent", b"py/watch/b", b"2"), ("DeleteEvent", b"py/watch/a", b"")])
+    cancel()
+    expect(list(events), [])
+    again, cancel = client.watch("py/watch/a", start_revision=first, prev_kv=True)
+    expect([(e.mod_revision, e.prev_value) for e in (next(again), next(again))], [(first, b""), (first + 2, b"1")])
+    cancel()
+    expect(client.watch_prefix_once("py/watch/b", timeout=5, start_revision=first).value, b"2")
+
+
 def main():
     client = etcd3.client(host=sys.argv[1], port=int(sys.argv[2]), timeout=20)
     cases = [put_and_get, ranges, transactions, threads_share_a_client, status_and_members, compaction, leases,
-             a_lease_that_is_kept]
+             a_lease_that_is_kept, watches]
     print(f"1..{len(cases)}")
     failed = 0
     for number, case in enumerate(cases, 1):

@@ -298,6 +298,12 @@ func main() {
 		{"transactions", transactions}, {"the life of a lease", leaseLife}, {"errors of leases", leaseErrors},
 		{"many leases on one stream", keepMany}, {"sessions", sessions}, {"defragmentation", defragment}, {"pages at one revision while others write and compact", pages},
 		{"maintenance", maintenance}}
+	if len(os.Args) > 2 && os.Args[2] == "watch" {
+		tests = watchTests()
+	}
+	if len(os.Args) > 2 && os.Args[2] == "restart" {
+		tests = []test{{"watch: over a restart", watchOverRestart}}
+	}
 	fmt.Printf("1..%d\n", len(tests))
 	status := 0
 	for i, t := range tests {
