@@ -87,9 +87,12 @@ def run_load(member, journal, *options, complete=True):
     return Journal(journal)
 
 
+THREADS = min(4, os.cpu_count() or 1)  # each has a folder of 150 MB
+
+
 def in_parallel(run, jobs):
     """Runs jobs in a few threads; fails with the first few failures, after all have ended."""
-    with concurrent.futures.ThreadPoolExecutor(os.cpu_count() or 1) as pool:
+    with concurrent.futures.ThreadPoolExecutor(THREADS) as pool:
         results = [pool.submit(run, job) for job in jobs]
         errors = [str(e) for e in (r.exception() for r in results) if e is not None]
     if errors:
