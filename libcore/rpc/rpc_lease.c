@@ -159,7 +159,7 @@ static void next_batch(struct rpc_call *c)
     k->q.count = 0;
     k->held = false;
     if (k->pending.len > 0) {
-        list_push_back(&c->t->keepalives, &k->link);
+        ask_pending(k); /* at once: there must be room for what release gives */
     } else if (k->closed) {
         rpc__fail(c, 0);
         return;

@@ -4,8 +4,10 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"io"
 	"time"
 
+	pb "go.etcd.io/etcd/api/v3/etcdserverpb"
 	"go.etcd.io/etcd/api/v3/v3rpc/rpctypes"
 	clientv3 "go.etcd.io/etcd/client/v3"
 	"go.etcd.io/etcd/client/v3/concurrency"
@@ -113,6 +115,49 @@ func keepMany(ctx context.Context, c *clientv3.Client) error {
 		}
 	}
 	return fmt.Errorf("expected that all of %d leases run out, seen %d", len(ids), len(all.Leases))
+}
+
+// pipelined sends far more renewals than are answered at a time, ends its side and reads what comes.
+func pipelined(ctx context.Context, c *clientv3.Client) error {
+	const count = 30000
+	lease, err := c.Grant(ctx, 60)
+	if err != nil {
+		return err
+	}
+	stream, err := pb.NewLeaseClient(c.ActiveConnection()).LeaseKeepAlive(ctx)
+	if err != nil {
+		return err
+	}
+	go func() {
+		for i := 0; i < count; i++ {
+			id := int64(lease.ID)
+			if i%3 == 0 {
+				id = int64(i + 1)
+			}
+			if stream.Send(&pb.LeaseKeepAliveRequest{ID: id}) != nil {
+				return
+			}
+		}
+		_ = stream.CloseSend()
+	}()
+	for i := 0; i < count; i++ {
+		answer, err := stream.Recv()
+		if err != nil {
+			return fmt.Errorf("answer %d: %w", i, err)
+		}
+		id, ttl := int64(lease.ID), int64(60)
+		if i%3 == 0 {
+			id, ttl = int64(i+1), 0
+		}
+		if answer.ID != id || answer.TTL != ttl {
+			return fmt.Errorf("answer %d: expected lease %x and TTL %d, seen %x and %d", i, id, ttl, answer.ID, answer.TTL)
+		}
+	}
+	if _, err = stream.Recv(); !errors.Is(err, io.EOF) {
+		return fmt.Errorf("expected the end of the stream, seen %v", err)
+	}
+	_, err = c.Revoke(ctx, lease.ID)
+	return err
 }
 
 // sessions asks for what the concurrency package needs of leases; locks themselves need watches.

@@ -296,7 +296,8 @@ func main() {
 	defer client.Close()
 	tests := []test{{"put and get", putAndGet}, {"errors are the client's own", wantErrors},
 		{"transactions", transactions}, {"the life of a lease", leaseLife}, {"errors of leases", leaseErrors},
-		{"many leases on one stream", keepMany}, {"sessions", sessions}, {"defragmentation", defragment}, {"pages at one revision while others write and compact", pages},
+		{"many leases on one stream", keepMany}, {"renewals sent ahead", pipelined},
+		{"sessions", sessions}, {"defragmentation", defragment}, {"pages at one revision while others write and compact", pages},
 		{"maintenance", maintenance}}
 	if len(os.Args) > 2 && os.Args[2] == "watch" {
 		tests = watchTests()
