@@ -59,7 +59,7 @@ WERROR ?= $(if $(CI),$(if $(SANITIZE),,-Werror))
 HARDEN := -fPIE -fstack-protector-strong
 LDHARDEN := -pie -Wl,-z,relro -Wl,-z,now -Wl,--as-needed
 ifneq ($(SANITIZE),)
-WARN += -Wno-format-truncation -Wno-maybe-uninitialized
+WARN += $(if $(findstring clang,$(CC)),,-Wno-format-truncation -Wno-maybe-uninitialized)
 endif
 ifeq ($(SANITIZE),)
 HARDEN += -U_FORTIFY_SOURCE -D_FORTIFY_SOURCE=2
