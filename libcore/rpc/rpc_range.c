@@ -12,7 +12,8 @@
 enum {
     ONE_PIECE_BYTES_MAX = 48 *
                           1024, /* below it an answer is copied, which is cheaper than a source */
-    ROWS_PER_SLICE = 256        /* rows measured before other requests have their turn */
+    ONE_PIECE_ROWS_MAX = 64, /* so many are not measured first: with them it mostly is one piece */
+    ROWS_PER_SLICE = 256     /* rows measured before other requests have their turn */
 };
 
 /* Fields of RangeResponse. */
@@ -146,7 +147,8 @@ static void make_ends(struct emit *e)
     e->tail_len = (size_t)(at - e->tail);
 }
 
-static int send_one_piece(struct rpc_call *c, struct emit *e)
+/* Makes the whole answer in the thread's buffer. 1 when it is larger than one piece may be. */
+static int make_one_piece(struct rpc_call *c, struct emit *e)
 {
     struct buf *out = &c->t->out;
     buf_reset(out);
@@ -155,6 +157,7 @@ static int send_one_piece(struct rpc_call *c, struct emit *e)
         struct bytes head = BYTES_EMPTY;
         struct bytes lease = BYTES_EMPTY;
         rc = row_bytes(e, i, &head, &lease);
+        if (rc == 0 && out->len + head.len + lease.len > ONE_PIECE_BYTES_MAX) return 1;
         if (rc == 0) rc = pb_put_len(out, FIELD_KVS, head.len + lease.len);
         if (rc == 0) rc = buf_put_bytes(out, head);
         if (rc == 0) rc = buf_put_bytes(out, lease);
@@ -248,6 +251,19 @@ struct range_call {
     struct emit emit;
 };
 
+/* Answers in one piece; false, with nothing done, when it is too large for that. */
+static bool reply_one_piece(struct rpc_call *c, struct emit *e)
+{
+    int rc = make_one_piece(c, e);
+    if (rc > 0) return false;
+    if (rc < 0) {
+        rpc__fail(c, rc);
+    } else {
+        rpc__reply(c, buf_bytes(&c->t->out));
+    }
+    return true;
+}
+
 static void measure(struct rpc_call *c)
 {
     struct range_call *s = c->state;
@@ -268,21 +284,13 @@ static void measure(struct rpc_call *c)
         rpc__yield(c, measure);
         return;
     }
-    make_ends(e);
-    if (e->kv_bytes > ONE_PIECE_BYTES_MAX) {
+    if (e->kv_bytes > ONE_PIECE_BYTES_MAX || !reply_one_piece(c, e)) {
         struct emit measured = *e;
         struct rpc_thread *t = c->t;
         s->r = NULL;
         grpc_pool_put(t->pool, s, sizeof *s);
         c->state = NULL;
         send_source(c, &measured);
-        return;
-    }
-    int rc = send_one_piece(c, e);
-    if (rc < 0) {
-        rpc__fail(c, rc);
-    } else {
-        rpc__reply(c, buf_bytes(&c->t->out));
     }
 }
 
@@ -297,7 +305,9 @@ static void walk(struct rpc_call *c)
         rpc__fail(c, rc);
     } else {
         s->emit = (struct emit){.r = s->r, .t = c->t};
-        measure(c);
+        make_ends(&s->emit);
+        bool few = s->r->range.row_count <= ONE_PIECE_ROWS_MAX;
+        if (!few || !reply_one_piece(c, &s->emit)) measure(c);
     }
 }
 
