@@ -29,7 +29,8 @@ static int apply_environment(struct ctl *ctl, struct cli_call *call, struct errm
 {
     struct errmsg name = {""};
     /* The command's own flags have no variables; its group's and the program's have. */
-    int rc = cli_env_apply(&call->flags, 1, ENV_PREFIX, ctl->environ, &name);
+    int rc = cli_env_apply(&call->flags, CLI_OF_GROUP, ENV_PREFIX, ctl->environ, &name);
+    if (rc == 0) rc = cli_env_apply(&call->flags, CLI_OF_PROGRAM, ENV_PREFIX, ctl->environ, &name);
     if (rc == E_EXIST) {
         cli_put(&ctl->err,
                 "{\"level\":\"fatal\",\"msg\":\"conflicting environment variable is shadowed by "
@@ -67,7 +68,7 @@ static void put_value(struct cli_out *to, const struct cli_table *t, const struc
 
 static void show_settings(struct ctl *ctl, const struct cli_call *call)
 {
-    for (size_t k = 1; k < call->flags.table_count; k++) {
+    for (size_t k = CLI_OF_GROUP; k <= CLI_OF_PROGRAM; k++) {
         const struct cli_table *t = &call->flags.tables[k];
         for (size_t i = 0; i < t->count; i++) {
             char name[CLI_ENV_BYTES_MAX];
@@ -154,18 +155,6 @@ static int check_tls(const struct ctl *ctl, struct errmsg *em)
 
 /* --- credentials ----------------------------------------------------------------------------------------- */
 
-/* One line of standard input, byte by byte: what follows belongs to others. */
-static int read_line(struct buf *out)
-{
-    uint8_t c = 0;
-    for (;;) {
-        ssize_t n = read(STDIN_FILENO, &c, 1);
-        if (n <= 0 || c == '\n') return 0;
-        int rc = buf_put_u8(out, c);
-        if (rc < 0) return rc;
-    }
-}
-
 static int ask_password(struct ctl *ctl, struct bytes *out, struct errmsg *em)
 {
     struct alloc alloc = arena_alloc(&ctl->arena);
@@ -173,9 +162,7 @@ static int ask_password(struct ctl *ctl, struct bytes *out, struct errmsg *em)
     buf_init(&line, &alloc, LINE_BYTES_MAX);
     cli_put(&ctl->out, "Password: ");
     (void)cli_out_flush(&ctl->out);
-    bool silenced = tty_set_echo(STDIN_FILENO, false);
-    int rc = read_line(&line);
-    if (silenced) (void)tty_set_echo(STDIN_FILENO, true);
+    int rc = tty_read_secret(STDIN_FILENO, &line);
     cli_put(&ctl->out, "\n");
     if (rc == 0) rc = buf_put_u8(&line, 0);
     if (rc < 0) return fail_rc(em, rc);

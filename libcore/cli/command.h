@@ -48,12 +48,15 @@ struct cli_program {
     struct cli_out *err; /* standard error */
 };
 
+/* The tables of a call's flags. */
+enum { CLI_OF_COMMAND, CLI_OF_GROUP, CLI_OF_PROGRAM, CLI_OF_HELP };
+
 /* One command being run. */
 struct cli_call {
     const struct cli_program *program;
     const struct cli_command *group; /* NULL: a top-level command */
     const struct cli_command *command;
-    struct cli_flags flags;   /* own, group's, program's */
+    struct cli_flags flags;   /* CLI_OF_... */
     const void *values;       /* of the command's rows */
     const void *group_values; /* of the group's rows */
     bool help;                /* --help was given */

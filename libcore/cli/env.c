@@ -38,18 +38,16 @@ static int apply_one(struct cli_flags *f, struct cli_table *t, const struct cli_
     return rc == E_NOMEM ? rc : 0;
 }
 
-int cli_env_apply(struct cli_flags *f, size_t first, const char *prefix, char *const *environ,
+int cli_env_apply(struct cli_flags *f, size_t table, const char *prefix, char *const *environ,
                   struct errmsg *em)
 {
-    for (size_t k = first; k < f->table_count; k++) {
-        struct cli_table *t = &f->tables[k];
-        for (size_t i = 0; i < t->count; i++) {
-            char name[CLI_ENV_BYTES_MAX];
-            cli_env_name(prefix, t->rows[i].name, name);
-            const char *value = lookup(environ, name);
-            int rc = value == NULL ? 0 : apply_one(f, t, &t->rows[i], name, value, em);
-            if (rc < 0) return rc;
-        }
+    struct cli_table *t = &f->tables[table];
+    for (size_t i = 0; i < t->count; i++) {
+        char name[CLI_ENV_BYTES_MAX];
+        cli_env_name(prefix, t->rows[i].name, name);
+        const char *value = lookup(environ, name);
+        int rc = value == NULL ? 0 : apply_one(f, t, &t->rows[i], name, value, em);
+        if (rc < 0) return rc;
     }
     return 0;
 }

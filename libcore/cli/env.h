@@ -5,9 +5,9 @@
 #include "base/errmsg.h"
 #include "cli/flag.h"
 
-/* Sets the flags of tables `first`... of `f` from `environ`. Empty variables and values that do not parse are passed over.
+/* Sets the flags of one table of `f` from `environ`. Empty variables and values that do not parse are passed over.
  * Errors: E_EXIST a flag was given and its variable is set as well: its name stands in `em`; E_NOMEM. */
-int cli_env_apply(struct cli_flags *f, size_t first, const char *prefix, char *const *environ,
+int cli_env_apply(struct cli_flags *f, size_t table, const char *prefix, char *const *environ,
                   struct errmsg *em);
 
 /* The variable's name for a flag: "ETCDCTL_WRITE_OUT"; zero-terminated. */

@@ -1,11 +1,12 @@
-/* A terminal's echo, for passwords. */
+/* Asking for a secret: a line is read without showing it on the terminal. */
 #ifndef OS_TTY_H
 #define OS_TTY_H
 
-#include <stdbool.h>
+#include "base/buf.h"
 
-/* Switches the echo of what is typed at `fd` on or off. False when it is no terminal, or was so already: nothing needs to
- * be undone then. */
-bool tty_set_echo(int fd, bool on);
+/* Appends one line of `fd`, without its end; of a pipe or file likewise. Reads not a byte beyond it. While a terminal does
+ * not echo, a signal that ends the process first puts the echo back. The process's own signals are blocked meanwhile, so no
+ * other thread should be about to take them. Errors: as buf_put(); E_IO. */
+int tty_read_secret(int fd, struct buf *out);
 
 #endif

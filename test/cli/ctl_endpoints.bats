@@ -112,3 +112,39 @@ time.sleep(20)' >"$BATS_TEST_TMPDIR/port" 3>&- &
     assert_failure 2
     assert_output --partial TLS
 }
+
+# Types a password on a terminal of its own; prints whether the terminal echoed before, while asked, and after.
+on_a_terminal() {
+    python3 - "$BIN/etcd-ctl" "$ENDPOINT" "$1" <<'PY'
+import os, pty, signal, sys, termios, time
+program, endpoint, keys = sys.argv[1:]
+echo = lambda: bool(termios.tcgetattr(ours)[3] & termios.ECHO)
+ours, theirs = pty.openpty()
+before = echo()
+child = os.fork()
+if child == 0:
+    os.setsid()
+    os.dup2(theirs, 0)
+    import fcntl
+    fcntl.ioctl(0, termios.TIOCSCTTY, 0)
+    os.execv(program, [program, "--endpoints=" + endpoint, "--user=root", "get", "nothing"])
+end = time.monotonic() + 10
+while echo() and time.monotonic() < end:
+    time.sleep(0.005)
+asked = echo()
+os.write(ours, keys.encode().decode("unicode_escape").encode("latin-1"))
+status = os.waitpid(child, 0)[1]
+how = signal.Signals(os.WTERMSIG(status)).name if os.WIFSIGNALED(status) else "exit"
+print(before, asked, echo(), how)
+PY
+}
+
+@test "credentials: a terminal does not show the password, and shows again afterwards" {
+    run on_a_terminal 'secret\n'
+    assert_line --partial "True False True exit"
+}
+
+@test "credentials: an interrupt gives the terminal its echo back" {
+    run on_a_terminal '\x03'
+    assert_line --partial "True False True SIGINT"
+}
