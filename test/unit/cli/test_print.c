@@ -389,7 +389,8 @@ static void without_answers_json_is_null(void **state)
 static void status_bears_a_server_that_tells_little(void **state)
 {
     struct run *r = run_new(CLI_SIMPLE);
-    const Etcdserverpb__StatusResponse s = ETCDSERVERPB__STATUS_RESPONSE__INIT;
+    Etcdserverpb__StatusResponse s;
+    etcdserverpb__status_response__init(&s);
     const struct cli_status row = {bytes_str("a:1"), &s};
     assert_int_equal(cli_print_status(&r->p, &row, 1, &r->k->em), CLI_OK);
     kit_expect(&r->k->out, "a:1, 0, , , 0 B, 0 B, 0%, 0 B, true, false, 0, 0, 0, , , false\n");
