@@ -98,4 +98,6 @@ void rpc_thread_drain(struct rpc_thread *t)
         rpc__finish(c, rc);
     }
     rpc__watch_drain(t);
+    rpc__keepalives_drain(t);
+    rpc_thread_submit(t);
 }

@@ -64,6 +64,7 @@ struct rpc_thread {
     struct rpc__counter *counts; /* rpc_count.c */
     struct list health_watches;  /* of struct health_watch */
     struct list keepalives;      /* of struct keepalive: with something to ask for */
+    struct list keepalives_idle; /* the others */
     struct list http_waits;      /* of struct http_wait: requests that wait for the member */
     struct rpc_watch *watch;     /* rpc_watch_int.h */
 };
@@ -121,6 +122,8 @@ int rpc__check_quota(const struct rpc_call *c, uint64_t cost);
 void rpc__keepalive_half_close(struct rpc_call *c);
 /* Asks for what keepalive streams have collected. */
 void rpc__keepalives_ask(struct rpc_thread *t);
+/* Ends keepalive streams, for the member stops. */
+void rpc__keepalives_drain(struct rpc_thread *t);
 /* Puts a wait into the thread's chain. */
 void rpc__chain(struct rpc_thread *t, struct rpc_wait *w);
 /* Goes on with `resume` after the other work of this loop. */

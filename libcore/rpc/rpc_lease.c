@@ -52,7 +52,8 @@ void rpc__lease_revoke(struct rpc_call *c, struct bytes msg)
 /* --- keepalive -------------------------------------------------------------------------------------- */
 
 struct keepalive {
-    struct list link; /* first; in t->keepalives while there is something to ask for */
+    struct list link; /* first; in t->keepalives while there is something to ask for, else in
+                       * t->keepalives_idle */
     struct rpc_call *c;
     struct buf pending; /* struct node_renewal each: not asked for yet */
     struct buf batch;   /* likewise: lent to the member while `asked` */
@@ -62,6 +63,7 @@ struct keepalive {
     bool asked;
     bool held;   /* the client is not read from */
     bool closed; /* it will send no more */
+    bool last;   /* the member stops: this batch ends the call */
 };
 
 static void send_answers(struct rpc_call *c);
@@ -93,6 +95,7 @@ static struct keepalive *keepalive_new(struct rpc_call *c)
     buf_init(&k->pending, c->t->alloc, RENEWALS_MAX * sizeof(struct node_renewal));
     buf_init(&k->batch, c->t->alloc, RENEWALS_MAX * sizeof(struct node_renewal));
     c->state = k;
+    list_push_back(&c->t->keepalives_idle, &k->link);
     return k;
 }
 
@@ -137,8 +140,23 @@ static void ask_pending(struct keepalive *k)
 void rpc__keepalives_ask(struct rpc_thread *t)
 {
     struct list *link;
-    while ((link = list_pop_front(&t->keepalives)) != NULL)
+    while ((link = list_pop_front(&t->keepalives)) != NULL) {
+        list_push_back(&t->keepalives_idle, link);
         ask_pending((struct keepalive *)(void *)link);
+    }
+}
+
+/* A stopping member does not wait for streams that would stay for ever: clients go on elsewhere, or come back. */
+void rpc__keepalives_drain(struct rpc_thread *t)
+{
+    struct list *next = NULL;
+    rpc__keepalives_ask(t);
+    for (struct list *at = t->keepalives_idle.next; at != &t->keepalives_idle; at = next) {
+        struct keepalive *k = (struct keepalive *)(void *)at;
+        next = at->next;
+        k->last = true;
+        if (k->q.count == 0) rpc__fail(k->c, E_STOPPED);
+    }
 }
 
 static int send_answer(struct keepalive *k, const struct node_renewal *r)
@@ -148,7 +166,9 @@ static int send_answer(struct keepalive *k, const struct node_renewal *r)
     int rc = rpc__header_put(&k->header, out);
     if (rc == 0 && r->id != 0) rc = pb_put_uint(out, LEASE_FIELD_ID, (uint64_t)r->id);
     if (rc == 0 && r->ttl_s != 0) rc = pb_put_uint(out, LEASE_FIELD_TTL, (uint64_t)r->ttl_s);
-    return rc < 0 ? rc : grpc_call_send(k->c->call, buf_bytes(out));
+    if (rc == 0) rc = grpc_call_send(k->c->call, buf_bytes(out));
+    if (rc == 0) rpc__count_sent(k->c, out->len);
+    return rc;
 }
 
 /* All answers of the batch have left. */
@@ -158,6 +178,10 @@ static void next_batch(struct rpc_call *c)
     bool held = k->held;
     k->q.count = 0;
     k->held = false;
+    if (k->last) {
+        rpc__fail(c, E_STOPPED);
+        return;
+    }
     if (k->pending.len > 0) {
         ask_pending(k); /* at once: there must be room for what release gives */
     } else if (k->closed) {
@@ -204,6 +228,7 @@ void rpc__lease_keep_alive(struct rpc_call *c, struct bytes msg)
         return;
     }
     if (k->q.count == 0 && k->pending.len == sizeof r) {
+        list_remove(&k->link);
         list_push_back(&c->t->keepalives, &k->link);
     }
     if (k->pending.len == RENEWALS_MAX * sizeof r && !k->held) {

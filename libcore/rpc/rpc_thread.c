@@ -342,6 +342,7 @@ int rpc_thread_new(const struct rpc_member *member, struct loop *loop, const str
     t->chain_end = &t->chain;
     list_init(&t->health_watches);
     list_init(&t->keepalives);
+    list_init(&t->keepalives_idle);
     list_init(&t->http_waits);
     rpc__http_init(t);
     int rc = rpc__watch_init(t);

@@ -141,6 +141,23 @@ def a_keeper_outlives_restarts(folder, how):
         raise AssertionError(lines)
 
 
+def a_keeper_does_not_hold_up_a_stop(folder):
+    m = Member(folder).start()
+    lease = grant(m, 60)
+    keeper = subprocess.Popen([os.path.join(BIN, "etcd-ctl"), "--endpoints", m.endpoint, "lease", "keep-alive", lease],
+                              stdout=subprocess.PIPE, text=True)
+    try:
+        expect(keeper.stdout.readline(), f"lease {lease} keepalived with TTL(60)\n")
+        began = time.monotonic()
+        expect(m.stop(), -15)
+        took = time.monotonic() - began
+        if took > 5:
+            raise AssertionError(f"the stop took {took:.2f} s")
+    finally:
+        keeper.kill()
+        keeper.wait()
+
+
 # --- space -------------------------------------------------------------------------------------------------------
 
 
@@ -271,6 +288,7 @@ def add(tap):
     for how in ("stopped", "killed"):
         tap.case(f"leases outlive a restart: {how}", leases_outlive_a_restart, how)
         tap.case(f"who keeps a lease outlives restarts: {how}", a_keeper_outlives_restarts, how)
+    tap.case("who keeps a lease does not hold up a stop", a_keeper_does_not_hold_up_a_stop)
     tap.case("kills around the end of a lease", restarts_do_not_bring_back_what_ran_out)
     tap.case("no space, and back", no_space_and_back)
     tap.case("defragmentation keeps everything", defragmentation_keeps_everything)
