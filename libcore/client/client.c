@@ -263,13 +263,12 @@ static void stream_deinit(struct client_stream *s)
 {
     if (s->call != NULL) {
         struct endpoint *e = s->e;
+        ASSERT(e->conn != NULL);
         grpc_client_cancel(s->call);
-        if (e->conn != NULL) (void)grpc_client_conn_tick(e->conn, client__now(s->c));
+        /* The tick tells the end of what was cancelled. */
+        (void)grpc_client_conn_tick(e->conn, client__now(s->c));
+        ASSERT(s->ended);
         client__flush(e);
-        /* The end of a cancelled call is told at the latest by the connection's own. */
-        while (!s->ended) {
-            if (!client__wait(s->c, client__now(s->c) + 100000000ULL)) break;
-        }
     }
     while (!list_empty(&s->messages)) {
         struct message *m = (struct message *)(void *)list_pop_front(&s->messages);
