@@ -1,7 +1,7 @@
-/* Runs the scenario files of ../shared/raft-testdata through raft and compares what comes out byte for byte.
+/* raft_data [--shared | --print] [FILE...]: runs scenario files through raft and compares what comes out byte for byte.
  *
- * One TAP case a file. With arguments, each names an interaction file to run instead; with --print before
- * them nothing is compared, and each directive is printed with what it gave. */
+ * Each FILE is an interaction file; --shared runs all files of ../shared/raft-testdata before them. One TAP case a
+ * file. With --print nothing is compared, and each directive is printed with what it gave. */
 #include <dirent.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -11,7 +11,7 @@
 #include "shared.h"
 #include "tables.h"
 
-enum { FILES_MAX = 256, OUTPUT_BYTES_MAX = 16 << 20, DIFFERENCE_LINES_MAX = 6 };
+enum { OUTPUT_BYTES_MAX = 16 << 20, DIFFERENCE_LINES_MAX = 6 };
 
 /* What one file is run through. */
 struct machine {
@@ -208,16 +208,24 @@ static void run_folder(const struct machine *machine, const char *folder, struct
     if (files >= 0) free(list);
 }
 
+/* The last part of a path. */
+static const char *name_of(const char *path)
+{
+    const char *slash = strrchr(path, '/');
+    return slash == NULL ? path : slash + 1;
+}
+
 int main(int argc, char **argv)
 {
     struct count n = {0};
     bool print = argc > 1 && strcmp(argv[1], "--print") == 0;
-    for (int i = 1 + print; i < argc; i++) {
-        bool good = run_file(&interaction, argv[i], print);
-        if (!print) report(&n, good, "interaction", argv[i]);
-    }
-    for (size_t i = 0; argc == 1 && i < sizeof folders / sizeof *folders; i++)
+    bool shared = argc > 1 && strcmp(argv[1], "--shared") == 0;
+    for (size_t i = 0; shared && i < sizeof folders / sizeof *folders; i++)
         run_folder(&folders[i].machine, folders[i].folder, &n);
+    for (int i = 1 + (print || shared); i < argc; i++) {
+        bool good = run_file(&interaction, argv[i], print);
+        if (!print) report(&n, good, "scenario", name_of(argv[i]));
+    }
     if (!print) printf("1..%u\n", n.done);
     return n.failed > 0;
 }

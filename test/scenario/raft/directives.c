@@ -436,6 +436,21 @@ static const char *deliver(struct env *env, const struct dd_case *c)
     return NULL;
 }
 
+/* Beside upstream's directives: `duplicate-msgs NODE`. What is in flight to it is there a second time, as a network or
+ * a storage thread may have it; only who applies never says the same twice. */
+static const char *duplicate(struct env *env, const struct dd_case *c)
+{
+    const struct node *n = node_arg(env, c, 0);
+    if (n == NULL) return no_node;
+    size_t count = env->messages.n;
+    for (size_t i = 0; i < count; i++) {
+        const struct raft_message *m = &env->messages.v[i].message;
+        if (m->to != node_id(env, n) || m->type == RAFT_MSG_STORAGE_APPLY_RESP) continue;
+        packets_put(&env->messages, (struct packet){.message = copy_message(m)});
+    }
+    return NULL;
+}
+
 static bool has_ready(const struct env *env, const struct node *n)
 {
     (void)env;
@@ -527,6 +542,7 @@ static const struct {
     {"campaign", campaign},
     {"compact", compact},
     {"deliver-msgs", deliver},
+    {"duplicate-msgs", duplicate},
     {"forget-leader", forget_leader},
     {"log-level", log_level},
     {"process-append-thread", process_append},

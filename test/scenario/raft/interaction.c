@@ -227,7 +227,7 @@ static const char *ready_take(struct node *n, struct ready *rd)
     return raft_error_text(rc);
 }
 
-static struct raft_message copy_message(const struct raft_message *m)
+struct raft_message copy_message(const struct raft_message *m)
 {
     struct raft_message copy = *m;
     (void)raft_entries_copy(&scenario_heap, m->entries, m->entry_count, &copy.entries);

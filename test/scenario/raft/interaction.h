@@ -58,6 +58,8 @@ bool env_quiet(const struct env *env);
 void packets_put(struct packets *q, struct packet p); /* takes its contents */
 struct packet packets_pop(struct packets *q);
 void packets_deinit(struct packets *q);
+/* A deep copy, of the scenario's heap. */
+struct raft_message copy_message(const struct raft_message *m);
 
 struct node_opts {
     struct raft_opts raft;
