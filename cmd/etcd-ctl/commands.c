@@ -1,6 +1,7 @@
 /* The table of commands: what is not here does not exist. Adding one is a row and its function. */
 #include "cli/kv.h"
 #include "ctl.h"
+#include "watch.h"
 
 enum group { KV, CLUSTER, CONCURRENCY, AUTH, UTILITY };
 
@@ -231,6 +232,22 @@ static const struct cli_command COMMANDS[] = {
      .values_bytes = sizeof(struct ctl_endpoint_values),
      .subs = ENDPOINT_SUBS,
      .sub_count = sizeof ENDPOINT_SUBS / sizeof *ENDPOINT_SUBS},
+    {.name = "watch",
+     .usage = "[options] [<key> [range_end]] [-- <command> [arguments]]",
+     .brief = "Print the events of keys as they happen",
+     .details =
+         "Print the events of keys as they happen, or run a command for each.\n\n"
+         "Key and range may also come from ETCDCTL_WATCH_KEY and ETCDCTL_WATCH_RANGE_END. The "
+         "command finds\n"
+         "ETCD_WATCH_REVISION, ETCD_WATCH_EVENT_TYPE, ETCD_WATCH_KEY and ETCD_WATCH_VALUE in its "
+         "environment,\n"
+         "the last three in quotes. With --interactive, lines of standard input are `watch ...` "
+         "or `progress`.",
+     .group = KV,
+     .rows = ctl_watch_rows,
+     .row_count = CTL_WATCH_ROWS,
+     .values_bytes = sizeof(struct ctl_watch_values),
+     .run = ctl_watch},
     {.name = "version", .brief = "Print the version", .group = UTILITY, .run = ctl_version},
     {.name = "lease",
      .brief = "Leases: keys that go when nobody renews them",

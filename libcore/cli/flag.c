@@ -311,6 +311,8 @@ int cli_flags_parse(struct cli_flags *f, struct cli_words *words, struct errmsg 
         } else if (word.len > 2) {
             rc = parse_long(f, word, &rest, em);
         } else {
+            f->dashed = true;
+            f->before_dash = count;
             while (rest.at < rest.end)
                 words->items[count++] = *rest.at++;
         }

@@ -44,6 +44,8 @@ struct cli_flags {
     struct cli_table tables[CLI_TABLES_MAX]; /* the nearest first */
     size_t table_count;
     struct arena *arena; /* what lists and defaults live in */
+    bool dashed;         /* after cli_flags_parse(): the words held "--" ... */
+    size_t before_dash;  /* ... and so many arguments stood before it */
 };
 
 /* Adds a table and sets its values to their defaults. The values must be a zeroed struct. E_NOMEM. */

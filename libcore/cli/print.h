@@ -45,6 +45,8 @@ int cli_print_time_to_live(struct cli_printer *p, const Etcdserverpb__LeaseTimeT
 int cli_print_leases(struct cli_printer *p, const Etcdserverpb__LeaseLeasesResponse *r,
                      struct errmsg *em);
 
+int cli_print_watch(struct cli_printer *p, const Etcdserverpb__WatchResponse *r, struct errmsg *em);
+
 /* What one endpoint said of itself. */
 struct cli_health {
     struct bytes endpoint;

@@ -45,6 +45,13 @@ void fields__id(struct cli_printer *p, const char *name, uint64_t v);
 void fields__bool(struct cli_printer *p, const char *name, bool v);
 void fields__quoted(struct cli_printer *p, const char *name, struct bytes v);
 
+/* --- a pair in three formats ---------------------------------------------------------------------------- */
+
+void simple__kv(struct cli_printer *p, const Mvccpb__KeyValue *kv);
+void json__kv(struct cli_out *out, const Mvccpb__KeyValue *kv);
+/* `prefix` stands before each name: "" or "Prev". */
+void fields__kv(struct cli_printer *p, const char *prefix, const Mvccpb__KeyValue *kv);
+
 /* --- rows of cells: simple lines and tables show the same ------------------------------------------------ */
 
 /* Cells as they are made: each ends at its place in `text`. */

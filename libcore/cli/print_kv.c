@@ -13,13 +13,13 @@ static void simple_line(struct cli_printer *p, ProtobufCBinaryData d)
     cli_put(p->out, "\n");
 }
 
-static void simple_kv(struct cli_printer *p, const Mvccpb__KeyValue *kv)
+void simple__kv(struct cli_printer *p, const Mvccpb__KeyValue *kv)
 {
     if (!p->value_only) simple_line(p, kv->key);
     simple_line(p, kv->value);
 }
 
-static void json_kv(struct cli_out *out, const Mvccpb__KeyValue *kv)
+void json__kv(struct cli_out *out, const Mvccpb__KeyValue *kv)
 {
     struct json j = json__open(out);
     json__base64(&j, "key", kv->key);
@@ -37,12 +37,12 @@ static void json_kvs(struct json *j, const char *name, Mvccpb__KeyValue *const *
     json__name(j, name);
     for (size_t i = 0; i < count; i++) {
         cli_put(j->out, i == 0 ? "[" : ",");
-        json_kv(j->out, kvs[i]);
+        json__kv(j->out, kvs[i]);
     }
     cli_put(j->out, "]");
 }
 
-static void fields_kv(struct cli_printer *p, const char *prefix, const Mvccpb__KeyValue *kv)
+void fields__kv(struct cli_printer *p, const char *prefix, const Mvccpb__KeyValue *kv)
 {
     struct cli_out *o = p->out;
     cli_printf(o, "\"%sKey\" : ", prefix);
@@ -60,7 +60,7 @@ static void fields_kv(struct cli_printer *p, const char *prefix, const Mvccpb__K
 static void simple_range(struct cli_printer *p, const Etcdserverpb__RangeResponse *r)
 {
     for (size_t i = 0; i < r->n_kvs; i++)
-        simple_kv(p, r->kvs[i]);
+        simple__kv(p, r->kvs[i]);
 }
 
 static void json_range(struct cli_printer *p, const Etcdserverpb__RangeResponse *r)
@@ -77,7 +77,7 @@ static void fields_range(struct cli_printer *p, const Etcdserverpb__RangeRespons
 {
     fields__header(p, r->header);
     for (size_t i = 0; i < r->n_kvs; i++)
-        fields_kv(p, "", r->kvs[i]);
+        fields__kv(p, "", r->kvs[i]);
     fields__bool(p, "More", r->more);
     fields__int(p, "Count", r->count);
 }
@@ -102,7 +102,7 @@ int cli_print_range(struct cli_printer *p, const Etcdserverpb__RangeResponse *r,
 static void simple_put(struct cli_printer *p, const Etcdserverpb__PutResponse *r)
 {
     cli_put(p->out, "OK\n");
-    if (r->prev_kv != NULL) simple_kv(p, r->prev_kv);
+    if (r->prev_kv != NULL) simple__kv(p, r->prev_kv);
 }
 
 static void json_put(struct cli_printer *p, const Etcdserverpb__PutResponse *r)
@@ -111,7 +111,7 @@ static void json_put(struct cli_printer *p, const Etcdserverpb__PutResponse *r)
     json__header(&j, r->header, false);
     if (r->prev_kv != NULL) {
         json__name(&j, "prev_kv");
-        json_kv(p->out, r->prev_kv);
+        json__kv(p->out, r->prev_kv);
     }
     json__close(&j);
 }
@@ -119,7 +119,7 @@ static void json_put(struct cli_printer *p, const Etcdserverpb__PutResponse *r)
 static void fields_put(struct cli_printer *p, const Etcdserverpb__PutResponse *r)
 {
     fields__header(p, r->header);
-    if (r->prev_kv != NULL) fields_kv(p, "Prev", r->prev_kv);
+    if (r->prev_kv != NULL) fields__kv(p, "Prev", r->prev_kv);
 }
 
 int cli_print_put(struct cli_printer *p, const Etcdserverpb__PutResponse *r, struct errmsg *em)
@@ -143,7 +143,7 @@ static void simple_delete(struct cli_printer *p, const Etcdserverpb__DeleteRange
 {
     cli_printf(p->out, "%lld\n", (long long)r->deleted);
     for (size_t i = 0; i < r->n_prev_kvs; i++)
-        simple_kv(p, r->prev_kvs[i]);
+        simple__kv(p, r->prev_kvs[i]);
 }
 
 static void json_delete(struct cli_printer *p, const Etcdserverpb__DeleteRangeResponse *r)
@@ -160,7 +160,7 @@ static void fields_delete(struct cli_printer *p, const Etcdserverpb__DeleteRange
     fields__header(p, r->header);
     fields__int(p, "Deleted", r->deleted);
     for (size_t i = 0; i < r->n_prev_kvs; i++)
-        fields_kv(p, "Prev", r->prev_kvs[i]);
+        fields__kv(p, "Prev", r->prev_kvs[i]);
 }
 
 int cli_print_delete(struct cli_printer *p, const Etcdserverpb__DeleteRangeResponse *r,
