@@ -49,6 +49,7 @@ struct node__revokes {
     size_t at, count;
     struct node__revoke flight[NODE__REVOKES_MAX];
     size_t flying;
+    uint64_t done_total;
 };
 
 /* What questions about leases wait for, as it was when they were last looked at. */

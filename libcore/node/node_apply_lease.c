@@ -153,6 +153,7 @@ void node__lease_applied(struct node_apply *n, uint64_t request_id)
     for (size_t i = 0; i < r->flying; i++) {
         if (r->flight[i].request_id != request_id) continue;
         r->flight[i] = r->flight[--r->flying];
+        r->done_total++;
         break;
     }
     ASSERT(n->lead_term != 0);
@@ -164,6 +165,12 @@ void node__lease_lost(struct node_apply *n)
     ASSERT(n->leases != NULL);
     n->revokes.at = n->revokes.count = n->revokes.flying = 0;
     lease_demote(n->leases);
+}
+
+uint64_t node_apply_leases_expired(const struct node_apply *n)
+{
+    ASSERT(n != NULL);
+    return n->revokes.done_total;
 }
 
 /* --- answers ---------------------------------------------------------------------------------------- */

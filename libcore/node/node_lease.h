@@ -76,4 +76,7 @@ void node_apply_ask(struct node_apply *n, struct node_lease_question *q);
 /* The next question that is answered, NULL when there is none now. */
 struct node_lease_question *node_apply_answered(struct node_apply *n);
 
+/* Leases that were revoked because they had run out, by this member as leader. */
+uint64_t node_apply_leases_expired(const struct node_apply *n);
+
 #endif

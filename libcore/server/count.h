@@ -3,6 +3,7 @@
 #define SERVER_COUNT_H
 
 #include <stdatomic.h>
+#include <stdbool.h>
 #include <stdint.h>
 
 /* Durations in buckets from a millisecond to eight seconds, each twice the one before. Any thread adds. */
@@ -19,6 +20,8 @@ void histogram_add(struct histogram *h, uint64_t ns);
 struct server_counts {
     struct histogram wal_fsync, wal_write, commit, snap_save;
     _Atomic uint64_t proposals_pending, proposals_failed, reads_failed, leader_changes;
+    _Atomic uint64_t lease_granted, lease_renewed, lease_revoked, lease_expired;
+    atomic_bool defragmenting;
     uint64_t leader; /* of the raft actor: the last one seen */
 };
 

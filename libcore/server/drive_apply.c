@@ -74,6 +74,12 @@ static void release_run(struct work *w)
 /* The run is retired here, but a worker frees it: that takes milliseconds when it is large. */
 static void take_committed(struct server *s, struct store_item *item)
 {
+    if (item->defragment != NULL) {
+        if (item->rc == 0) apply_set_store_bytes(node_apply_core(s->apply), item->store_bytes);
+        server__answer(s, item->defragment, item->rc, NULL);
+        alloc_free(s->alloc, item, sizeof *item);
+        return;
+    }
     if (!item->storage_version) {
         node_apply_committed(s->apply, item->run, item->portion, item->store_bytes);
     }
@@ -93,6 +99,18 @@ static void take_lease_questions(struct server *s, struct rpc_wait *w)
         node_apply_ask(s->apply, w->lease);
         w = next;
     }
+}
+
+static void publish_lease_stats(struct server *s)
+{
+    struct lease_stats st;
+    struct server_counts *c = &s->counts;
+    lease_get_stats(s->leases, &st);
+    atomic_store_explicit(&c->lease_granted, st.granted_total, memory_order_relaxed);
+    atomic_store_explicit(&c->lease_renewed, st.renewed_total, memory_order_relaxed);
+    atomic_store_explicit(&c->lease_revoked, st.revoked_total, memory_order_relaxed);
+    atomic_store_explicit(&c->lease_expired, node_apply_leases_expired(s->apply),
+                          memory_order_relaxed);
 }
 
 static void answer_lease_questions(struct server *s)
@@ -229,6 +247,7 @@ static void flush(void *arg)
     rpc_hub_publish(s->member.hub);
     answer_commit_waits(s);
     answer_lease_questions(s);
+    publish_lease_stats(s);
     arm_deadline(s);
     if (more) server__lone_post(s, &s->apply_continue, false, APPLY_IN_CONTINUE, false);
 }

@@ -52,6 +52,7 @@ struct store_item {
     uint64_t store_bytes;
     bool storage_version;        /* write the storage version and nothing else */
     struct rpc_wait *defragment; /* copy the store into a new file, answer this, and nothing else */
+    int rc;                      /* how that went */
 };
 
 struct compact_item {

@@ -73,6 +73,11 @@ VALUE(pending, COUNT(proposals_pending))
 VALUE(failed, COUNT(proposals_failed))
 VALUE(reads_failed, COUNT(reads_failed))
 VALUE(leader_changes, COUNT(leader_changes))
+VALUE(lease_granted, COUNT(lease_granted))
+VALUE(lease_renewed, COUNT(lease_renewed))
+VALUE(lease_revoked, COUNT(lease_revoked))
+VALUE(lease_ran_out, COUNT(lease_expired))
+VALUE(defragmenting, COUNT(defragmenting))
 VALUE(quota, c->s->config->quota_backend_bytes == 0 ? APPLY_QUOTA_BYTES_DEFAULT
                                                     : c->s->config->quota_backend_bytes)
 VALUE(db_bytes, atomic_load(&c->s->db_bytes))
@@ -102,10 +107,20 @@ struct metric {
 };
 
 static const struct metric METRICS[] = {
+    {"etcd_debugging_lease_granted_total", "counter", "The total number of granted leases.",
+     lease_granted},
+    {"etcd_debugging_lease_renewed_total", "counter",
+     "The number of renewed leases seen by the leader.", lease_renewed},
+    {"etcd_debugging_lease_revoked_total", "counter", "The total number of revoked leases.",
+     lease_revoked},
     {"etcd_debugging_mvcc_compact_revision", "gauge",
      "The revision of the last compaction in store.", compacted},
     {"etcd_debugging_mvcc_current_revision", "gauge", "The current revision of store.", revision},
     {"etcd_debugging_mvcc_keys_total", "gauge", "Total number of keys.", keys},
+    {"etcd_debugging_server_lease_expired_total", "counter", "The total number of expired leases.",
+     lease_ran_out},
+    {"etcd_disk_defrag_inflight", "gauge",
+     "Whether or not defrag is active on the member. 1 means active, 0 means not.", defragmenting},
     {"etcd_mvcc_db_total_size_in_bytes", "gauge",
      "Total size of the underlying database physically allocated in bytes.", db_bytes},
     {"etcd_mvcc_db_total_size_in_use_in_bytes", "gauge",

@@ -103,21 +103,21 @@ static bool defragment(struct server *s, struct store_item *item)
     uint64_t before = atomic_load(&s->db_bytes);
     uint64_t start_ns = s->clock.mono_ns(s->clock.arg);
     LOG(s->log, LOG_INFO, "defragmenting", LOGF_STR("path", s->dir.db));
+    atomic_store(&s->counts.defragmenting, true);
     int rc = backend_lmdb_compact(s->lmdb, &must_end, &em);
+    atomic_store(&s->counts.defragmenting, false);
     if (rc < 0) {
         LOG(s->log, LOG_ERROR, "failed to defragment", LOGF_STR("path", s->dir.db),
             LOGF_STR("error", em.text));
     } else {
         note_size(s, item);
-        apply_set_store_bytes(node_apply_core(s->apply), item->store_bytes);
         LOG(s->log, LOG_INFO, "finished defragmenting directory", LOGF_STR("path", s->dir.db),
             LOGF_INT("current-db-size-bytes-diff", (int64_t)(item->store_bytes - before)),
             LOGF_UINT("current-db-size-bytes", item->store_bytes),
             LOGF_DURATION("took", (int64_t)(s->clock.mono_ns(s->clock.arg) - start_ns)));
     }
+    item->rc = rc;
     if (must_end) server__fatal(s, &em);
-    server__answer(s, item->defragment, rc, NULL);
-    alloc_free(s->alloc, item, sizeof *item);
     return !must_end;
 }
 
@@ -140,11 +140,8 @@ static void run(void *arg)
     list_init(&batch);
     while (!list_empty(&batch) || thread_queue_take(&s->store_queue, &batch) > 0) {
         struct store_item *item = item_of(list_pop_front(&batch));
-        if (item->defragment != NULL && !failed) {
-            failed = !defragment(s, item);
-            continue;
-        }
-        failed = failed || !commit(s, item, &batch);
+        if (!failed)
+            failed = !(item->defragment != NULL ? defragment(s, item) : commit(s, item, &batch));
         if (failed) {
             alloc_free(s->alloc, item, sizeof *item);
         } else {

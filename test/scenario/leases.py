@@ -64,6 +64,9 @@ def many_run_out_together(folder):
         lease = grant(m, 1)
         m.ctl("put", "k" + i, "v", "--lease", lease)
     until(lambda: leases(m) == [], "all run out", 30)
+    metrics = m.http("/metrics")[2]
+    for name in ("debugging_lease_granted", "debugging_lease_revoked", "debugging_server_lease_expired"):
+        expect_in(f"\netcd_{name}_total 40\n", metrics)
     expect(m.ctl("get", "k", "--prefix"), "")
 
 

@@ -278,6 +278,7 @@ static void at_most_sixteen_revocations_are_under_way(void **state)
     assert_int_equal(proposed, 16);
     member_settle(&w);
     assert_int_equal(lease_count(w.leases), 0);
+    assert_int_equal(node_apply_leases_expired(w.apply), LEASES_MAX);
     end();
 }
 
