@@ -331,13 +331,15 @@ check-build:
 	@$(MAKE) --no-print-directory -j$(JOBS) $(TSAN_UNITS) SANITIZE=thread
 	@$(MAKE) --no-print-directory -j$(JOBS) all CC=clang
 	@$(MAKE) --no-print-directory -j$(JOBS) fuzzers
+# The long suites begin first, so that two at a time end together.
+LONG := $(filter fault cli scenario interop,$(SUITES))
 check: deps
 	@$(MAKE) --no-print-directory check-build
-	@test/run.py $(FLOORS) lint="test/lint/lint.py --objects $(B)" lint="test/lint/test_lint.py" \
-	    $(foreach t,$(UNITS),unit=$(t)) $(foreach t,$(ASAN_UNITS),unit-asan=$(t)) \
-	    $(foreach t,$(TSAN_UNITS),unit-tsan=$(t)) \
-	    $(foreach s,$(SUITES),$(s)="$(call suite_command,$(s))") \
-	    fuzz="BIN=$(FB) test/fuzz/run replay"
+	@test/run.py $(FLOORS) --jobs $(JOBS) \
+	    $(foreach s,$(LONG) $(filter-out $(LONG),$(SUITES)),$(s)="$(call suite_command,$(s))") \
+	    lint="test/lint/lint.py --objects $(B)" lint="test/lint/test_lint.py" \
+	    $(foreach t,$(ASAN_UNITS),unit-asan=$(t)) $(foreach t,$(TSAN_UNITS),unit-tsan=$(t)) \
+	    $(foreach t,$(UNITS),unit=$(t)) fuzz="BIN=$(FB) test/fuzz/run replay"
 
 # For every commit: lint, and the unit tests of modules that differ from the last commit.
 CHANGED := $(shell git diff --name-only HEAD -- libcore test/unit 2>/dev/null; git ls-files -o --exclude-standard libcore test/unit 2>/dev/null)

@@ -1,25 +1,37 @@
 #!/usr/bin/env python3
 """Runs suites that speak TAP and ends with one line: N passed, N failed, N skipped.
 
-Usage: run.py [--floors FILE] SUITE=COMMAND...
+Usage: run.py [--floors FILE] [--jobs N] SUITE=COMMAND...
 
-A command is given to the shell at the top of the tree. Cases that failed are shown with what they printed; skipped
+A command is given to the shell at the top of the tree; N of them (1) run at a time. Cases that failed are shown with what they printed; skipped
 ones are listed with their reasons above the total. A command that ends with an error, or stops before its
 plan is done, counts as a failure of its own. With --floors each suite must have executed (passed or failed) at
 least as many cases as the file says: lines `SUITE COUNT`.
 """
+import concurrent.futures
 import os
 import re
 import subprocess
 import sys
+import threading
 import time
 
 LINE = re.compile(r"^(not )?ok\b\s*(\d+)?\s*(?:-\s*)?(.*?)(?:\s*#\s*(SKIP|TODO)\b\s*(.*))?$", re.I)
 
 
+LOCK = threading.Lock()  # of the totals
+
+
 class Suite:
     def __init__(self, name):
         self.name, self.passed, self.failed, self.skipped, self.seconds = name, 0, 0, [], 0.0
+
+    def add(self, other):
+        with LOCK:
+            self.passed += other.passed
+            self.failed += other.failed
+            self.skipped += other.skipped
+            self.seconds += other.seconds
 
 
 def read_tap(suite, command, stream):
@@ -49,12 +61,11 @@ def read_tap(suite, command, stream):
     return planned, seen, noise
 
 
-def run(suite, command):
-    start = time.monotonic()
+def run(total, command):
+    suite, start = Suite(total.name), time.monotonic()
     environment = dict(os.environ, CMOCKA_MESSAGE_OUTPUT="TAP")
     child = subprocess.Popen(["/bin/bash", "-c", command], stdout=subprocess.PIPE, stderr=subprocess.STDOUT,
                              stdin=subprocess.DEVNULL, env=environment)
-    failed_before = suite.failed
     planned, seen, noise = read_tap(suite, command, child.stdout)
     code = child.wait()
     wrong = None
@@ -62,12 +73,13 @@ def run(suite, command):
         wrong = f"stopped after {seen} of {planned} cases (exit {code})"
     elif planned is None and seen == 0:
         wrong = f"ran no case (exit {code})"
-    elif code != 0 and suite.failed == failed_before:
+    elif code != 0 and suite.failed == 0:
         wrong = f"ended with exit {code} though no case failed"
     if wrong:
         suite.failed += 1
         print(f"not ok - {suite.name}: {command}: {wrong}\n" + "\n".join("    " + n for n in noise[-80:]), flush=True)
-    suite.seconds += time.monotonic() - start
+    suite.seconds = time.monotonic() - start
+    total.add(suite)
 
 
 def below_floor(path, suites):
@@ -83,14 +95,17 @@ def below_floor(path, suites):
 
 
 def main():
-    arguments, floors = sys.argv[1:], None
-    if arguments[:1] == ["--floors"]:
-        floors, arguments = arguments[1], arguments[2:]
-    suites = {}
-    for argument in arguments:
-        name, command = argument.split("=", 1)
-        suite = suites.setdefault(name, Suite(name))
-        run(suite, command)
+    arguments, options = sys.argv[1:], {"--floors": None, "--jobs": "1"}
+    while arguments and arguments[0] in options:
+        options[arguments[0]], arguments = arguments[1], arguments[2:]
+    floors, suites = options["--floors"], {}
+    with concurrent.futures.ThreadPoolExecutor(int(options["--jobs"])) as pool:
+        running = []
+        for argument in arguments:
+            name, command = argument.split("=", 1)
+            running.append(pool.submit(run, suites.setdefault(name, Suite(name)), command))
+        for done in running:
+            done.result()
     for suite in suites.values():
         print(f"{suite.name}: {suite.passed} passed, {suite.failed} failed, {len(suite.skipped)} skipped"
               f" ({suite.seconds:.1f} s)")
