@@ -106,3 +106,20 @@ offers() {
     assert_success
     assert_output --partial "etcd-ctl"
 }
+
+@test "completion: zsh is given candidates with their descriptions" {
+    command -v zsh >/dev/null || skip "zsh is not installed"
+    "$BIN/etcd-ctl" completion zsh >"$BATS_TEST_TMPDIR/z"
+    run env PATH="$BIN:$PATH" zsh -fc '
+        compdef() { }
+        _files() { print files }
+        _describe() { print -l -- "${(@P)3}" }
+        source '"$BATS_TEST_TMPDIR"'/z
+        words=(etcd-ctl endpoint h) CURRENT=3
+        _etcd_ctl
+        words=(etcd-ctl get --cacert "") CURRENT=4
+        _etcd_ctl'
+    assert_line --index 0 --regexp '^hashkv:.'
+    assert_line --index 1 --regexp '^health:.'
+    assert_line --index 2 files
+}
