@@ -266,7 +266,7 @@ static int put_histogram(struct buf *out, const char *name, const char *help,
     }
     sum += atomic_load_explicit(&h->bucket[HISTOGRAM_BUCKETS], memory_order_relaxed);
     if (rc == 0) rc = buf_printf(out, "%s_bucket{le=\"+Inf\"} %" PRIu64 "\n", name, sum);
-    if (rc == 0) rc = buf_printf(out, "%s_sum ", name);
+    if (rc == 0) rc = buf_printf(out, "%s_sum", name);
     if (rc == 0) rc = put_value(out, "", "", (double)atomic_load(&h->sum_ns) / 1e9);
     return rc < 0 ? rc : buf_printf(out, "%s_count %" PRIu64 "\n", name, sum);
 }
