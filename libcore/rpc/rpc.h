@@ -171,6 +171,12 @@ void rpc_thread_counts(const struct rpc_thread *t, size_t method, struct rpc_cou
 /* Adds the bytes of messages. Any thread. */
 void rpc_thread_bytes(const struct rpc_thread *t, uint64_t *received, uint64_t *sent);
 
+/* Adds what this thread has of watches now; `events` were sent since its start. Any thread. */
+struct rpc_watch_counts {
+    uint64_t streams, watchers, behind, events;
+};
+void rpc_thread_watches(const struct rpc_thread *t, struct rpc_watch_counts *sum);
+
 /* Calls by the client-api-version they named; the last row takes what found no row of its own. */
 struct rpc_version_counts {
     char version[RPC_VERSION_BYTES_MAX];

@@ -43,6 +43,7 @@ static struct watch_call *stream_new(struct rpc_call *c)
     if (c->wants_leader && c->t->member->election_ns > 0)
         s->leader_due_ns = now + c->t->member->election_ns;
     c->state = s;
+    atomic_fetch_add_explicit(&rw->counts.streams, 1, memory_order_relaxed);
     rpc__watch_arm(s);
     return s;
 }
@@ -68,6 +69,8 @@ void rpc__watch_drop(struct rpc_call *c)
     map_u64_deinit(&s->ids);
     rpc__watch_drop_rests(s);
     watch_stream_close(&s->stream);
+    atomic_fetch_sub_explicit(&c->t->watch->counts.streams, 1, memory_order_relaxed);
+    rpc__watch_count(c->t->watch);
     heap_remove(&c->t->watch->timers, &s->timer);
     list_remove(&s->link);
     list_remove(&s->failing);

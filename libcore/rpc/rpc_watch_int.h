@@ -36,6 +36,9 @@ struct rpc_watch {
     struct list calls;        /* of struct watch_call */
     struct list failing;      /* of them, those that end after this step */
     struct rpc_header header; /* of the present step */
+    struct {
+        _Atomic uint64_t streams, watchers, behind, events;
+    } counts; /* written by this thread only */
     struct grpc_part *parts;
     size_t part_cap;
 };
@@ -100,6 +103,8 @@ struct watch_sink rpc__watch_sink(struct rpc_watch *rw);
 
 /* Lets the shard go on soon. */
 void rpc__watch_kick(struct rpc_watch *rw);
+/* Brings the numbers for /metrics up to date. */
+void rpc__watch_count(struct rpc_watch *rw);
 /* Orders the stream's timer anew. */
 void rpc__watch_arm(struct watch_call *s);
 /* Publications for this thread; takes the reference. Apply actor. */

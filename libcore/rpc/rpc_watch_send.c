@@ -72,6 +72,7 @@ int rpc__watch_say(struct watch_call *s, const struct watch_head *h)
     struct bytes msg = head_bytes(s, h, room);
     rpc__output(s->c);
     int rc = grpc_call_send(s->c->call, msg);
+    if (rc == 0) rpc__count_sent(s->c, msg.len);
     (void)rpc__watch_room(s);
     return rc;
 }
@@ -95,6 +96,7 @@ void rpc__watch_send_rests(struct watch_call *s)
         const struct grpc_part part = {rcbuf_bytes(r->msg), r->msg};
         rpc__output(s->c);
         if (grpc_call_send_parts(s->c->call, &part, 1) < 0) return;
+        rpc__count_sent(s->c, part.bytes.len);
         list_remove(&r->link);
         rcbuf_unref(r->msg);
         alloc_free(s->c->t->alloc, r, sizeof *r);
@@ -230,9 +232,13 @@ static int sink_events(void *arg, struct watch_watcher *watcher, const struct wa
     } else {
         rc = reserve_parts(rw, out->count + 1);
         if (rc == 0) rc = grpc_call_send_parts(s->c->call, rw->parts, join_parts(rw, head, out));
+        if (rc == 0) rpc__count_sent(s->c, head.len + pieces_bytes(out));
         trim_parts(rw);
     }
-    if (rc == 0) w->silent = false;
+    if (rc == 0) {
+        w->silent = false;
+        atomic_fetch_add_explicit(&rw->counts.events, out->count, memory_order_relaxed);
+    }
     (void)rpc__watch_room(s);
     return rc;
 }

@@ -50,6 +50,7 @@ static void run_steps(struct rpc_watch *rw)
     for (int i = 0; i < STEPS_PER_TASK && rc > 0; i++)
         rc = watch_shard_step(rw->shard);
     end_failing(rw);
+    rpc__watch_count(rw);
     if (rc > 0) rpc__watch_kick(rw);
     if (rc < 0) loop_timer_start(rw->retry, RETRY_MS, 0);
 }
@@ -64,6 +65,28 @@ static void on_step(struct task *task)
 static void on_retry(void *arg)
 {
     rpc__watch_kick(arg);
+}
+
+/* --- numbers ------------------------------------------------------------------------------------- */
+
+static void set_count(_Atomic uint64_t *to, uint64_t v)
+{
+    atomic_store_explicit(to, v, memory_order_relaxed);
+}
+
+void rpc__watch_count(struct rpc_watch *rw)
+{
+    set_count(&rw->counts.watchers, watch_shard_watchers(rw->shard));
+    set_count(&rw->counts.behind, watch_shard_behind(rw->shard));
+}
+
+void rpc_thread_watches(const struct rpc_thread *t, struct rpc_watch_counts *sum)
+{
+    const struct rpc_watch *rw = t->watch;
+    sum->streams += atomic_load_explicit(&rw->counts.streams, memory_order_relaxed);
+    sum->watchers += atomic_load_explicit(&rw->counts.watchers, memory_order_relaxed);
+    sum->behind += atomic_load_explicit(&rw->counts.behind, memory_order_relaxed);
+    sum->events += atomic_load_explicit(&rw->counts.events, memory_order_relaxed);
 }
 
 /* --- news ---------------------------------------------------------------------------------------- */

@@ -20,6 +20,7 @@ struct scrape {
     struct server *s;
     struct proc_stats process;
     uint64_t received_bytes, sent_bytes;
+    struct rpc_watch_counts watch;
 };
 
 /* --- numbers and lines -------------------------------------------------------------------------- */
@@ -85,6 +86,11 @@ VALUE(db_in_use, atomic_load(&c->s->db_in_use_bytes))
 VALUE(keys, mvcc_key_count(c->s->mvcc))
 VALUE(revision, mvcc_revision(c->s->mvcc))
 VALUE(compacted, mvcc_compacted(c->s->mvcc))
+VALUE(watch_events, c->watch.events)
+VALUE(watch_streams, c->watch.streams)
+VALUE(watchers, c->watch.watchers)
+VALUE(watchers_behind, c->watch.behind)
+VALUE(watch_pending, 0 * c->watch.events) /* events wait as revisions, never in a queue */
 VALUE(received, c->received_bytes)
 VALUE(sent, c->sent_bytes)
 VALUE(health_good, atomic_load(&c->s->health.good))
@@ -116,7 +122,16 @@ static const struct metric METRICS[] = {
     {"etcd_debugging_mvcc_compact_revision", "gauge",
      "The revision of the last compaction in store.", compacted},
     {"etcd_debugging_mvcc_current_revision", "gauge", "The current revision of store.", revision},
+    {"etcd_debugging_mvcc_events_total", "counter", "Total number of events sent by this member.",
+     watch_events},
     {"etcd_debugging_mvcc_keys_total", "gauge", "Total number of keys.", keys},
+    {"etcd_debugging_mvcc_pending_events_total", "gauge",
+     "Total number of pending events to be sent.", watch_pending},
+    {"etcd_debugging_mvcc_slow_watcher_total", "gauge", "Total number of unsynced slow watchers.",
+     watchers_behind},
+    {"etcd_debugging_mvcc_watch_stream_total", "gauge", "Total number of watch streams.",
+     watch_streams},
+    {"etcd_debugging_mvcc_watcher_total", "gauge", "Total number of watchers.", watchers},
     {"etcd_debugging_server_lease_expired_total", "counter", "The total number of expired leases.",
      lease_ran_out},
     {"etcd_disk_defrag_inflight", "gauge",
@@ -427,8 +442,10 @@ int server__metrics(void *arg, struct buf *out)
 {
     struct server *s = arg;
     struct scrape c = {.s = s};
-    for (unsigned i = 0; i < s->io_count; i++)
+    for (unsigned i = 0; i < s->io_count; i++) {
         rpc_thread_bytes(conn_set_rpc(s->io[i].conns), &c.received_bytes, &c.sent_bytes);
+        rpc_thread_watches(conn_set_rpc(s->io[i].conns), &c.watch);
+    }
     (void)proc_stats_read(&c.process); /* what cannot be read is 0 */
     int rc = put_singles(&c, out);
     if (rc == 0) rc = put_names(s, out);
