@@ -358,6 +358,52 @@ func watchFragments(ctx context.Context, c *clientv3.Client) error {
 	return nil
 }
 
+// One revision of 100,000 deletions, with previous values: a response of many fragments, none above 2 MiB.
+func watchHugeRevision(ctx context.Context, c *clientv3.Client) error {
+	const count = 100000
+	p, _, s, err := begin(ctx, c)
+	if err != nil {
+		return err
+	}
+	defer s.cancel()
+	value := strings.Repeat("v", 50)
+	for i := 0; i < count; i += 100 {
+		ops := []clientv3.Op{}
+		for k := i; k < i+100; k++ {
+			ops = append(ops, clientv3.OpPut(fmt.Sprintf("%s%06d", p, k), value))
+		}
+		if _, err := c.Txn(ctx).Then(ops...).Commit(); err != nil {
+			return err
+		}
+	}
+	if err := s.create(&pb.WatchCreateRequest{Key: []byte(p), RangeEnd: []byte(p + "z"), PrevKv: true, Fragment: true}); err != nil {
+		return err
+	}
+	if r, err := s.next(); err != nil || !r.Created {
+		return fmt.Errorf("expected a watcher, seen %v %v", r, err)
+	}
+	done, err := c.Delete(ctx, p, clientv3.WithPrefix())
+	if err != nil {
+		return err
+	}
+	for seen, more := 0, true; more; {
+		r, err := s.next()
+		if err != nil || r.Header.Revision != done.Header.Revision {
+			return fmt.Errorf("after %d events: %v", seen, err)
+		}
+		for _, e := range r.Events {
+			if string(e.Kv.Key) != fmt.Sprintf("%s%06d", p, seen) || e.PrevKv == nil || string(e.PrevKv.Value) != value {
+				return fmt.Errorf("event %d: seen %v", seen, e)
+			}
+			seen++
+		}
+		if more = r.Fragment; !more && seen != count {
+			return fmt.Errorf("expected %d events, seen %d", count, seen)
+		}
+	}
+	return nil
+}
+
 func watchHalfClosed(ctx context.Context, c *clientv3.Client) error {
 	p, base, s, err := begin(ctx, c)
 	if err != nil {
@@ -681,7 +727,8 @@ func watchTests() []test {
 	return []test{{"watch: ids and refusals", watchIDs}, {"watch: events", watchEvents}, {"watch: filters and starts", watchFilters},
 		{"watch: a history is cut at 1000 revisions", watchHistory}, {"watch: compacted start", watchCompacted},
 		{"watch: progress requests", watchProgress}, {"watch: progress notices", watchNotices},
-		{"watch: fragments", watchFragments}, {"watch: half-closed", watchHalfClosed},
+		{"watch: fragments", watchFragments}, {"watch: a revision of 100,000 events", watchHugeRevision},
+		{"watch: half-closed", watchHalfClosed},
 		{"watch: a stream that wants a leader", watchWithLeader}, {"watch: 10,000 watchers of one key", watchManyOfOne},
 		{"watch: 100,000 watchers of as many keys", watchManyKeys}, {"watch: beside bulk reads", watchBesideReads},
 		{"watch: a slow reader", watchSlowReader}, {"watch: clientv3", watchByClient}}
