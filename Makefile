@@ -7,7 +7,7 @@
 ## make check      every test, one total line at the end: before every landing
 ## make lint       what of the style a program can check
 ## make unit       all unit tests; M=wal: those of one module
-## make cli | scenario | sim | fault | interop | house | fuzz S=60
+## make cli | scenario | raft | sim | fault | interop | house | fuzz S=60
 ##                 one suite each; fuzz runs its targets for S seconds in all
 ## make bench      measure; ETCD_PEER=/path/to/etcd compares with another etcd
 ## make docs       man pages and completion scripts: build/FLAVOUR/share
