@@ -284,7 +284,7 @@ def compactions(raw):
     expect(raw.txn(success=[op_range("cp/a", b"", (REVISION, -1))]).status, COMPACTED, "negative, in a txn")
     expect(raw.call(KV + "RangeStream", message((1, "cp/a"), (REVISION, at))).status, COMPACTED)
     expect(raw.call(MAINTENANCE + "HashKV", message((1, at))).status, COMPACTED)
-    hashed = dict(fields(raw.call(MAINTENANCE + "HashKV").body))
+    hashed = dict(fields(raw.call(MAINTENANCE + "HashKV", message((1, at + 4))).body))
     expect((hashed[3], hashed[4]), (at + 3, at + 4))
     expect(raw.compact(at + 4, physical=True).status, OK)
 
