@@ -324,11 +324,13 @@ fuzz: fuzzers $(FUZZERS:$(FB)/fuzz_%=$(FB)/planted_%)
 # Two jobs unless told otherwise: the machine that lands changes has two cores.
 JOBS ?= 2
 FLOORS := $(if $(CI),--floors test/floors)
+ASAN_SERVER := build/$(notdir $(CC))-address-undefined/bin/etcd-server
+TSAN_SERVER := build/$(notdir $(CC))-thread/bin/etcd-server
 .PHONY: check check-build
 check-build:
 	@$(MAKE) --no-print-directory -j$(JOBS) all units test-programs
-	@$(MAKE) --no-print-directory -j$(JOBS) units SANITIZE=address,undefined
-	@$(MAKE) --no-print-directory -j$(JOBS) $(TSAN_UNITS) SANITIZE=thread
+	@$(MAKE) --no-print-directory -j$(JOBS) units $(ASAN_SERVER) SANITIZE=address,undefined
+	@$(MAKE) --no-print-directory -j$(JOBS) $(TSAN_UNITS) $(TSAN_SERVER) SANITIZE=thread
 	@$(MAKE) --no-print-directory -j$(JOBS) all CC=clang
 	@$(MAKE) --no-print-directory -j$(JOBS) fuzzers
 # The long suites begin first, so that two at a time end together.

@@ -1,17 +1,23 @@
 /* etcd-server: one member. Parses its settings, runs, and turns the end into an exit status. */
 #include <signal.h>
 #include <stdio.h>
+#include <stdlib.h>
 #include <string.h>
 #include <unistd.h>
 
 #include "base/buf.h"
 #include "base/err.h"
+#include "os/failpoint.h"
 #include "os/heap.h"
 #include "os/log.h"
 #include "rpc/rpc.h"
 #include "server/server.h"
 
 enum { USAGE_BYTES_MAX = 1024 * 1024, EXIT_SYNTAX = 2 };
+
+#ifdef __SANITIZE_ADDRESS__
+#include <sanitizer/lsan_interface.h>
+#endif
 
 extern char **environ;
 
@@ -71,6 +77,11 @@ static int run(const struct config *c)
     const struct log *face = os_log_face(log);
     for (size_t i = 0; i < c->warnings.count; i++)
         LOG(face, LOG_WARN, c->warnings.items[i]);
+#ifdef FAILPOINTS
+    if (getenv("GOFAIL_FAILPOINTS") != NULL)
+        rc = failpoint_set_all(getenv("GOFAIL_FAILPOINTS"), &em);
+    if (rc < 0) LOG(face, LOG_WARN, "wrong failpoints", LOGF_STR("error", em.text));
+#endif
     rc = server_run(c, face, &end, &em);
     if (rc < 0) {
         LOG(face, LOG_FATAL, "cannot go on",
@@ -78,6 +89,9 @@ static int run(const struct config *c)
     }
     if (end.threads_left) _exit(rc < 0 ? 1 : end_by_signal(end.stop_signal));
     os_log_close(log);
+#ifdef __SANITIZE_ADDRESS__
+    __lsan_do_leak_check(); /* a signal leaves no time for it */
+#endif
     return rc < 0 ? 1 : end_by_signal(end.stop_signal);
 }
 
