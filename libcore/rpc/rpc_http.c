@@ -153,7 +153,7 @@ static void send_misdirected(struct answer *a, const struct http1_request *req)
              "- Add the hostname you want to use to the whitelist in settings.\n"
              "  - e.g. etcd --host-whitelist \"%.*s\"\n\n"
              "This requirement has been added to help prevent \"DNS Rebinding\" attacks "
-             "(CVE-2018-5702).\n",
+             "(CVE-2018-5702).\n\n",
              len, host.len == 0 ? "" : (const char *)host.data);
     send_text(a, 421, body);
 }
