@@ -218,7 +218,7 @@ uninstall:
 BUILD_PACKAGES := gcc libc6-dev pkg-config protobuf-c-compiler libprotobuf-c-dev liblmdb-dev libsodium-dev \
     libnghttp2-dev libssl-dev libuv1-dev libhttp-parser-dev libjson-c-dev libyaml-dev libcrypt-dev zlib1g-dev scdoc
 TEST_PACKAGES := libcmocka-dev bats bats-support bats-assert bats-file clang clang-format llvm libclang-rt-14-dev \
-    python3 python3-venv protobuf-compiler etcd-client golang-go xz-utils procps binutils curl ca-certificates man-db \
+    python3 python3-venv protobuf-compiler etcd-client $(if $(shell command -v go),,golang-go) xz-utils procps binutils curl ca-certificates man-db \
     zsh fish systemd strace
 
 .PHONY: deps deps-build deps-test

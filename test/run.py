@@ -71,8 +71,8 @@ def run(total, command):
     wrong = None
     if planned is not None and seen < planned:
         wrong = f"stopped after {seen} of {planned} cases (exit {code})"
-    elif planned is None and seen == 0:
-        wrong = f"ran no case (exit {code})"
+    elif planned is None:
+        wrong = f"printed no plan after {seen} cases (exit {code})"
     elif code != 0 and suite.failed == 0:
         wrong = f"ended with exit {code} though no case failed"
     if wrong:

@@ -196,9 +196,10 @@ static bool may_go_on(const struct client_status *st)
 /* The stream has ended for good: so have all that stood on it. */
 static int end_all(struct watching *w, struct errmsg *em)
 {
-    Etcdserverpb__WatchResponse r = ETCDSERVERPB__WATCH_RESPONSE__INIT;
+    Etcdserverpb__WatchResponse r;
     struct errmsg text = {""};
     int status = CLI_OK;
+    etcdserverpb__watch_response__init(&r);
     client_status_text(&w->st, text.text, sizeof text.text);
     r.canceled = 1;
     for (size_t i = 0; i < w->count && status == CLI_OK; i++) {

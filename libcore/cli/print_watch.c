@@ -80,7 +80,8 @@ static void fields_response(struct cli_printer *p, const Etcdserverpb__WatchResp
 static int protobuf_response(struct cli_printer *p, const Etcdserverpb__WatchResponse *r,
                              struct errmsg *em)
 {
-    Etcdserverpb__WatchResponse out = ETCDSERVERPB__WATCH_RESPONSE__INIT;
+    Etcdserverpb__WatchResponse out;
+    etcdserverpb__watch_response__init(&out);
     out.header = r->header;
     out.n_events = r->n_events;
     out.events = r->events;

@@ -23,7 +23,7 @@ struct disk_file {
 
 static int open_flags(unsigned flags)
 {
-    int oflags = O_CLOEXEC | ((flags & DISK_WRITE) != 0 ? O_RDWR : O_RDONLY);
+    int oflags = O_CLOEXEC | O_NONBLOCK | ((flags & DISK_WRITE) != 0 ? O_RDWR : O_RDONLY);
     if ((flags & DISK_CREATE) != 0) oflags |= O_CREAT;
     if ((flags & DISK_EXCLUSIVE) != 0) oflags |= O_EXCL;
     if ((flags & DISK_TRUNCATE) != 0) oflags |= O_TRUNC;
@@ -39,6 +39,14 @@ static int open_retry(const char *path, int oflags, uint32_t mode)
     return fd;
 }
 
+/* A pipe or device in a file's place would block or lie. */
+static int check_regular(int fd)
+{
+    struct stat st;
+    if (fstat(fd, &st) < 0) return err_from_errno(errno);
+    return S_ISREG(st.st_mode) ? 0 : E_NOT_REGULAR;
+}
+
 static int disk_open(void *arg, const char *path, unsigned flags, uint32_t mode,
                      struct disk_file **out)
 {
@@ -46,8 +54,9 @@ static int disk_open(void *arg, const char *path, unsigned flags, uint32_t mode,
     struct disk_file *f = alloc_new(&os_heap, sizeof *f);
     if (f == NULL) return E_NOMEM;
     f->fd = open_retry(path, open_flags(flags), mode);
-    if (f->fd < 0) {
-        int rc = err_from_errno(errno);
+    int rc = f->fd < 0 ? err_from_errno(errno) : check_regular(f->fd);
+    if (rc < 0) {
+        if (f->fd >= 0) (void)close(f->fd);
         alloc_free(&os_heap, f, sizeof *f);
         return rc;
     }

@@ -106,6 +106,18 @@ static int lookup_failed(int gai_rc, const char *host, const char *port, struct 
     return gai_rc == EAI_MEMORY ? E_NOMEM : E_AGAIN;
 }
 
+/* getaddrinfo() takes 99999 for 34463: a port of digits must be one. */
+static bool port_fits(const char *port)
+{
+    unsigned long value = 0;
+    for (const char *c = port; *c != '\0'; c++) {
+        if (*c < '0' || *c > '9') return true; /* a service's name */
+        value = value * 10 + (unsigned long)(*c - '0');
+        if (value > UINT16_MAX) return false;
+    }
+    return true;
+}
+
 /* As getaddrinfo(); "localhost" is the loopback address also where no file and no server says so (RFC 6761, 6.3): a
  * machine set up with the least has no /etc/hosts. */
 static int look_up(const char *host, const char *port, struct addrinfo **list)
@@ -130,6 +142,10 @@ int sock_resolve(const char *host_port, struct sock_addr out[SOCK_ADDRS_MAX], si
         return bad_address(bytes_str(host_port), "too long", em);
     (void)snprintf(host, sizeof host, "%.*s", (int)h.len, (const char *)h.data);
     (void)snprintf(port, sizeof port, "%.*s", (int)p.len, (const char *)p.data);
+    if (!port_fits(port)) {
+        errmsg_set(em, "address %s: invalid port", port);
+        return E_INVAL;
+    }
     struct addrinfo *list = NULL;
     int gai_rc = look_up(h.len == 0 ? NULL : host, p.len == 0 ? "0" : port, &list);
     if (gai_rc != 0) return lookup_failed(gai_rc, host, port, em);

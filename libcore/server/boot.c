@@ -24,6 +24,7 @@ struct start {
     bool rebuild;                 /* the store is made anew from the whole log */
     struct wal_snapshot snapshot; /* where reading the log begins */
     raft_index newest_snapshot;   /* of any usable record */
+    raft_index log_last;          /* that the log reaches */
     struct wal_contents contents;
     struct store_start store;
     struct raft_conf_state conf;
@@ -77,7 +78,7 @@ static int find_snapshot(struct server *s, struct start *st, struct errmsg *em)
 {
     struct wal_snapshot *list = NULL;
     size_t count = 0;
-    int rc = wal_snapshots(&s->wal_opts, s->dir.wal, &list, &count, em);
+    int rc = wal_survey(&s->wal_opts, s->dir.wal, &list, &count, &st->log_last, em);
     if (rc < 0) {
         errmsg_prefix(em, "cannot read the log in %s", s->dir.wal);
         return rc;
@@ -251,7 +252,17 @@ static int check_versions(const struct server *s, const struct start *st, struct
 
 static int check_index(const struct server *s, const struct start *st, struct errmsg *em)
 {
-    if (st->rebuild || st->snapshot.index <= st->store.consistent_index) return 0;
+    if (st->rebuild) return 0;
+    if (st->log_last < st->store.consistent_index) {
+        errmsg_set(em,
+                   "the write-ahead log ends at index %" PRIu64
+                   " but the store has applied index %" PRIu64
+                   ": the log has lost its end; restore the member from a backup, or remove it and "
+                   "add it anew",
+                   st->log_last, st->store.consistent_index);
+        return E_CORRUPT;
+    }
+    if (st->snapshot.index <= st->store.consistent_index) return 0;
     errmsg_set(em,
                "failed to find database snapshot file (snap: snapshot file doesn't exist): %s is "
                "at index %" PRIu64 " but the log begins at the snapshot of index %" PRIu64,

@@ -6,13 +6,16 @@
 #include <stdio.h>
 
 #include "base/err.h"
+#include "base/limits.h"
 #include "base/text.h"
 #include "base/url.h"
 
 enum {
     QUOTA_WARN_GIB = 8, /* upstream never tested more */
     REQUEST_WARN_BYTES = 10 * 1024 * 1024,
-    ELECTION_MS_MAX = 50000
+    ELECTION_MS_MAX = 50000,
+    REQUEST_BYTES_MAX = WAL_RECORD_BYTES_MAX - 1024 * 1024, /* with room for the entry's own head */
+    IO_THREADS_FLAG_MAX = 64
 };
 
 static bool is_set(const struct config *c, enum config_id id)
@@ -214,6 +217,25 @@ static int check_default_only(const struct config *c, struct errmsg *em)
     return 0;
 }
 
+/* What numbers may be at most: a request must fit into one record of the log, the rest into 32 bits. */
+static int check_sizes(const struct config *c, struct errmsg *em)
+{
+    const struct {
+        const char *flag;
+        uint64_t value;
+        uint64_t max;
+    } rows[] = {{"max-request-bytes", c->max_request_bytes, REQUEST_BYTES_MAX},
+                {"max-txn-ops", c->max_txn_ops, INT32_MAX},
+                {"io-threads", c->io_threads, IO_THREADS_FLAG_MAX}};
+    for (size_t i = 0; i < sizeof rows / sizeof *rows; i++) {
+        if (rows[i].value <= rows[i].max) continue;
+        errmsg_set(em, "--%s=%" PRIu64 " is too large; the most is %" PRIu64, rows[i].flag,
+                   rows[i].value, rows[i].max);
+        return E_CONFIG;
+    }
+    return 0;
+}
+
 static int warn_sizes(struct config *c)
 {
     int rc = 0;
@@ -273,6 +295,7 @@ int config__check(struct config *c, struct errmsg *em)
     }
     if (rc == 0) rc = config__check_gates(c, em);
     if (rc == 0) rc = check_default_only(c, em);
+    if (rc == 0) rc = check_sizes(c, em);
     if (rc == 0) rc = warn_sizes(c);
     if (rc == 0) rc = default_cluster(c);
     return rc == 0 ? default_data_dir(c) : rc;

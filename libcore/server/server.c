@@ -1,6 +1,9 @@
 /* The control thread: it makes everything and keeps time; stop.c takes it all down again. */
 #include "server/server.h"
 
+#include <stdio.h>
+#include <string.h>
+
 #include "base/assert.h"
 #include "base/err.h"
 #include "base/limits.h"
@@ -223,6 +226,35 @@ static void log_start(const struct server *s)
         LOGF_STR("initial-cluster", c->initial_cluster), LOGF_STR("v2-deprecation", "write-only"));
 }
 
+/* What to do next about an error, where the place that met it does not say. */
+static const struct {
+    int rc;
+    const char *text;
+} ADVICE[] = {{E_NOSPACE, "free some space and start again"},
+              {E_BUSY, "stop what uses it, or choose another address"},
+              {E_ACCES, "check owner and mode, and who runs the server"},
+              {E_CORRUPT, "restore the member from a backup"},
+              {E_EOF, "restore the member from a backup"},
+              {E_WAL_CRC, "restore the member from a backup"},
+              {E_WAL_FILE_NOT_FOUND, "restore the member from a backup"},
+              {E_WAL_SEQUENCE, "restore the member from a backup"},
+              {E_WAL_METADATA, "restore the member from a backup"},
+              {E_NOT_REGULAR, "restore the member from a backup"},
+              {E_UNSUPPORTED, "move it away, or use another --data-dir"},
+              {E_EXIST, "move it away, or use another --data-dir"},
+              {E_INVAL, "see --help"},
+              {E_CONFIG, "see --help"}};
+
+static void add_advice(int rc, struct errmsg *em)
+{
+    size_t len = strlen(em->text);
+    if (strchr(em->text, ';') != NULL) return;
+    for (size_t i = 0; i < sizeof ADVICE / sizeof *ADVICE; i++) {
+        if (ADVICE[i].rc == rc)
+            snprintf(em->text + len, sizeof em->text - len, "; %s", ADVICE[i].text);
+    }
+}
+
 int server_run(const struct config *config, const struct log *log, struct server_end *end,
                struct errmsg *em)
 {
@@ -232,6 +264,7 @@ int server_run(const struct config *config, const struct log *log, struct server
     int rc = init(s, config, log, em);
     if (rc == 0) log_start(s);
     if (rc == 0) rc = start(s, em);
+    if (rc < 0) add_advice(rc, em);
     if (rc == 0) loop_run(s->control);
     end->stop_signal = s->stop_signal;
     /* After a fatal error nothing may be written any more: memory goes with the process. */

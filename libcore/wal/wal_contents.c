@@ -231,7 +231,7 @@ static int snapshot_add(struct snapshot_list *l, struct wal_snapshot s)
 
 /* Like upstream's scan: records of other types are not judged here. */
 static int snapshot_scan(struct wal_reader *r, struct snapshot_list *l,
-                         struct raft_hard_state *state, struct errmsg *em)
+                         struct raft_hard_state *state, raft_index *last, struct errmsg *em)
 {
     struct wal_view v;
     int rc;
@@ -241,7 +241,10 @@ static int snapshot_scan(struct wal_reader *r, struct snapshot_list *l,
         if (v.type == WAL_SNAPSHOT) {
             rc = snapshot_decode(&v, &s, em);
             if (rc == 0) rc = snapshot_add(l, s);
+            if (rc == 0 && s.index > *last) *last = s.index;
         }
+        struct pb_entry e;
+        if (v.type == WAL_ENTRY && pb_entry_decode(v.data, &e) == 0) *last = e.index;
         if (rc < 0) return rc;
     }
     return rc == E_NOTFOUND || rc == E_EOF ? 0 : rc;
@@ -268,12 +271,20 @@ static int snapshot_trim(struct snapshot_list *l, raft_index commit, struct wal_
 int wal_snapshots(const struct wal_opts *o, const char *dir, struct wal_snapshot **out, size_t *n,
                   struct errmsg *em)
 {
+    raft_index last;
+    return wal_survey(o, dir, out, n, &last, em);
+}
+
+int wal_survey(const struct wal_opts *o, const char *dir, struct wal_snapshot **out, size_t *n,
+               raft_index *last, struct errmsg *em)
+{
     struct wal_reader *r;
     int rc = wal_reader_open_all(o, dir, &r, em);
     if (rc < 0) return rc;
     struct snapshot_list l = {.alloc = o->alloc};
     struct raft_hard_state state = {0};
-    rc = snapshot_scan(r, &l, &state, em);
+    *last = 0;
+    rc = snapshot_scan(r, &l, &state, last, em);
     wal_reader_close(r);
     if (rc == 0) rc = snapshot_trim(&l, state.commit, out, n);
     if (l.v != NULL) alloc_free(o->alloc, l.v, l.cap * sizeof *l.v);

@@ -97,6 +97,10 @@ int wal_verify(const struct wal_opts *o, const char *dir, struct wal_snapshot st
  * Owner:   gives `*out`, an array of `*n` (wal_snapshots_free()). */
 int wal_snapshots(const struct wal_opts *o, const char *dir, struct wal_snapshot **out, size_t *n,
                   struct errmsg *em);
+
+/* The same, and the index that the log reaches: of its last entry, or of a later snapshot. */
+int wal_survey(const struct wal_opts *o, const char *dir, struct wal_snapshot **out, size_t *n,
+               raft_index *last, struct errmsg *em);
 void wal_snapshots_free(const struct wal_opts *o, struct wal_snapshot *list, size_t n);
 
 #endif
