@@ -30,8 +30,9 @@ struct conn {
     int fd;
     unsigned events; /* what the watch asks for now */
     bool dirty;
-    bool closing; /* feed said that it is over: send what is left, then close */
-    bool eof;     /* the client has ended its side */
+    bool in_event; /* it is written when the event was handled: no need to mark it */
+    bool closing;  /* feed said that it is over: send what is left, then close */
+    bool eof;      /* the client has ended its side */
     uint8_t first[SNIFF_BYTES_MAX];
     size_t first_len;
     uint8_t *out; /* pulled from grpc but not yet taken by the socket; GRPC_PULL_BYTES long */
@@ -257,7 +258,7 @@ static void on_flush(struct task *task)
 static void mark_dirty(struct conn *c)
 {
     struct conn_set *s = c->set;
-    if (c->dirty) return;
+    if (c->dirty || c->in_event) return;
     c->dirty = true;
     list_push_back(&s->dirty, &c->dirty_link);
     if (s->flush_posted) return;
@@ -374,6 +375,7 @@ static void on_event(void *arg, unsigned events)
 {
     struct conn *c = arg;
     struct rpc_thread *rpc = c->set->rpc;
+    c->in_event = true;
     bool broken = (events & (LOOP_READABLE | LOOP_HANGUP)) != 0 && conn_read(c) < 0;
     rpc_thread_submit(rpc);
     if (broken) {
@@ -381,6 +383,7 @@ static void on_event(void *arg, unsigned events)
         return;
     }
     if (c->http != NULL) conn_tick(c, c->set->clock->mono_ns(c->set->clock->arg));
+    c->in_event = false; /* what comes up while writing needs another round */
     conn_write(c);
     rpc_thread_submit(rpc);
 }
