@@ -242,9 +242,10 @@ units: $(unit_bins)
 unit: units
 	@test/run.py $(foreach t,$(unit_bins),unit=$(t))
 
-# Tests that start threads run under ThreadSanitizer too.
-THREADED := $(shell grep -lE 'pthread.h|os/thread.h|os/actor.h' $(UNIT_C) /dev/null)
+# Tests that start threads, and the client's, run under ThreadSanitizer too.
+THREADED := $(shell grep -lE 'pthread.h|os/thread.h|os/actor.h|fake_server.h|kit.h' $(UNIT_C) /dev/null)
 TSAN_UNITS = $(THREADED:%.c=build/$(notdir $(CC))-thread/%)
+ASAN_B = build/$(notdir $(CC))-address-undefined
 ASAN_UNITS = $(UNIT_C:%.c=build/$(notdir $(CC))-address-undefined/%)
 
 .PHONY: lint
@@ -329,7 +330,7 @@ TSAN_SERVER := build/$(notdir $(CC))-thread/bin/etcd-server
 .PHONY: check check-build
 check-build:
 	@$(MAKE) --no-print-directory -j$(JOBS) all units test-programs
-	@$(MAKE) --no-print-directory -j$(JOBS) units $(ASAN_SERVER) SANITIZE=address,undefined
+	@$(MAKE) --no-print-directory -j$(JOBS) units $(ASAN_SERVER) $(ASAN_B)/test/sim/sim $(ASAN_B)/test/scenario/raft_data SANITIZE=address,undefined
 	@$(MAKE) --no-print-directory -j$(JOBS) $(TSAN_UNITS) $(TSAN_SERVER) SANITIZE=thread
 	@$(MAKE) --no-print-directory -j$(JOBS) all CC=clang
 	@$(MAKE) --no-print-directory -j$(JOBS) fuzzers
@@ -340,6 +341,7 @@ check: deps
 	@test/run.py $(FLOORS) --jobs $(JOBS) \
 	    $(foreach s,$(LONG) $(filter-out $(LONG),$(SUITES)),$(s)="$(call suite_command,$(s))") \
 	    lint="test/lint/lint.py --objects $(B)" lint="test/lint/test_lint.py" \
+	    sim-asan="BUILD=$(CURDIR)/$(ASAN_B) SEEDS=40 test/sim/run" raft-asan="BUILD=$(CURDIR)/$(ASAN_B) SCRIPTS=40 test/raft/run" \
 	    $(foreach t,$(ASAN_UNITS),unit-asan=$(t)) $(foreach t,$(TSAN_UNITS),unit-tsan=$(t)) \
 	    $(foreach t,$(UNITS),unit=$(t)) fuzz="BIN=$(FB) test/fuzz/run replay"
 

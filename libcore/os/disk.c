@@ -39,12 +39,12 @@ static int open_retry(const char *path, int oflags, uint32_t mode)
     return fd;
 }
 
-/* A pipe or device in a file's place would block or lie. */
+/* A pipe in a file's place would block, a folder is none. */
 static int check_regular(int fd)
 {
     struct stat st;
     if (fstat(fd, &st) < 0) return err_from_errno(errno);
-    return S_ISREG(st.st_mode) ? 0 : E_NOT_REGULAR;
+    return S_ISFIFO(st.st_mode) || S_ISDIR(st.st_mode) ? E_NOT_REGULAR : 0;
 }
 
 static int disk_open(void *arg, const char *path, unsigned flags, uint32_t mode,
