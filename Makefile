@@ -243,7 +243,7 @@ unit: units
 	@test/run.py $(foreach t,$(unit_bins),unit=$(t))
 
 # Tests that start threads, and the client's, run under ThreadSanitizer too.
-THREADED := $(shell grep -lE 'pthread.h|os/thread.h|os/actor.h|fake_server.h|kit.h' $(UNIT_C) /dev/null)
+THREADED := $(shell grep -lE 'pthread.h|os/thread.h|os/actor.h' $(UNIT_C) /dev/null) $(wildcard test/unit/client/test_*.c)
 TSAN_UNITS = $(THREADED:%.c=build/$(notdir $(CC))-thread/%)
 ASAN_B = build/$(notdir $(CC))-address-undefined
 ASAN_UNITS = $(UNIT_C:%.c=build/$(notdir $(CC))-address-undefined/%)
